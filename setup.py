@@ -1,0 +1,100 @@
+"""Switches for the build; everything that can be said as data is in pyproject.toml.
+
+Environment variables, "1" turns one on (`make build GOBLIN_DEBUG=1` does the same and rebuilds when they change):
+
+    GOBLIN_SANITIZE   AddressSanitizer and UBSan. Run with libasan preloaded and PYTHONMALLOC=malloc.
+    GOBLIN_PORTABLE   the fallbacks of _port.h instead of compiler builtins (-DGOB_PORTABLE)
+    GOBLIN_DEBUG      C asserts on (-DGOB_DEBUG, -UNDEBUG)
+    GOBLIN_COVERAGE   line tracing for Cython's coverage plugin; the generated C stays beside the .pyx, where it looks
+    GOBLIN_ANNOTATE   Cython's yellow HTML pages, beside the generated C (see there)
+    GOBLIN_WERROR     C warnings are errors. For us, not for those who install with a compiler we have not seen.
+
+Imported rather than run (bench/conftest.py does), this file only offers `extension` and `build_ext_options`, so that
+what is measured beside the core is compiled exactly as the core is.
+"""
+
+import os
+import sysconfig
+from glob import glob
+
+from setuptools import Extension, setup
+
+
+def switch(name):
+    return os.environ.get(f"GOBLIN_{name}", "") not in ("", "0")
+
+
+# Directives for every extension. Those that hide errors (boundscheck, wraparound, cdivision) are set per function in
+# the .pyx, each with its reason.
+DIRECTIVES = {
+    "language_level": 3,
+    # inspect.signature and help() need these two.
+    "binding": False,
+    "embedsignature": True,
+    "embedsignature.format": "clinic",
+    "autotestdict": False,  # doctests are found by tests/, not by a __test__ in the module
+    "linetrace": switch("COVERAGE"),
+}
+
+
+MODULES = ["_clock", "_scan", "_core"]
+
+
+def c_settings():
+    """Macros and flags, by compiler and by switch, as keywords of Extension."""
+    macros, undefined, compile_args, link_args = [], [], [], []
+    # "win-amd64" is MSVC; MinGW builds say "mingw_x86_64".
+    if sysconfig.get_platform().startswith("win"):
+        compile_args += ["/O2", "/std:c11"]
+        if switch("WERROR"):
+            compile_args += ["/WX"]
+    else:
+        # Cython's C is full of unused parameters, casts of method pointers and half-written initialisers, by design.
+        compile_args += ["-std=c11", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-unused-function"]
+        compile_args += ["-Wno-cast-function-type", "-Wno-missing-field-initializers"]
+        if switch("WERROR"):
+            compile_args += ["-Werror"]
+        if switch("SANITIZE"):
+            sanitizers = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
+            # -fwrapv is among CPython's own flags and would make UBSan blind to signed overflow.
+            compile_args += [*sanitizers, "-fno-omit-frame-pointer", "-fno-wrapv", "-O1", "-g"]
+            # gcc's own manual warns of false alarms of this one under its sanitizers.
+            compile_args += ["-Wno-maybe-uninitialized"]
+            link_args += sanitizers
+    if switch("PORTABLE"):
+        macros.append(("GOB_PORTABLE", "1"))
+    if switch("DEBUG"):
+        macros.append(("GOB_DEBUG", "1"))
+        undefined.append("NDEBUG")
+    if switch("COVERAGE"):
+        macros.append(("CYTHON_TRACE_NOGIL", "1"))
+    return {
+        "define_macros": macros,
+        "undef_macros": undefined,
+        "extra_compile_args": compile_args,
+        "extra_link_args": link_args,
+    }
+
+
+def extension(name, source):
+    """A plain setuptools.Extension of a .pyx: cythonize() here would leave the .pyx out of the sdist."""
+    # A change of any header or .pxd must rebuild every module that could include it; there are few, so all.
+    headers = sorted(glob("goblin/*.h") + glob("goblin/*.pxd"))
+    module = Extension(name, [source], depends=headers, **c_settings())
+    module.cython_directives = DIRECTIVES  # read by Cython's build_ext
+    return module
+
+
+# The generated C goes to the temporary build folder: never beside the sources, never into a commit, sdist or wheel.
+build_ext_options = {"cython_c_in_temp": not switch("COVERAGE")}
+
+if switch("ANNOTATE"):
+    from Cython.Compiler import Options
+
+    Options.annotate = True
+
+if __name__ == "__main__":
+    setup(
+        ext_modules=[extension(f"goblin.{name}", f"goblin/{name}.pyx") for name in MODULES],
+        options={"build_ext": build_ext_options},
+    )
