@@ -1,0 +1,51 @@
+/* What differs between CPython versions: the hash of a buffer, and the hash that a str keeps. */
+#ifndef GOB_PYPORT_H
+#define GOB_PYPORT_H
+
+#include "_port.h"
+#include <Python.h>
+#include <math.h>
+
+/* CPython's own keyed hash (SipHash, seeded per process) of a buffer: what hash(bytes) gives. */
+GOB_FN Py_hash_t gob_hash_buffer(const char *data, Py_ssize_t length) {
+#if PY_VERSION_HEX >= 0x030E0000
+    return Py_HashBuffer(data, length);
+#else
+    Py_hash_t hash;
+    if (length == 0) return 0;
+    hash = PyHash_GetFuncDef()->hash(data, length);
+    return hash == -1 ? -2 : hash;
+#endif
+}
+
+/* The hash of an exact str, from the object where it was computed before. */
+GOB_FN Py_hash_t gob_hash_str(PyObject *text) {
+#ifndef Py_GIL_DISABLED
+    Py_hash_t hash = ((PyASCIIObject *)text)->hash;
+    if (GOB_LIKELY(hash != -1)) return hash;
+#endif
+    return PyUnicode_Type.tp_hash(text);
+}
+
+/* bytes' own hash, never a subclass's. */
+GOB_FN Py_hash_t gob_hash_bytes(PyObject *data) { return PyBytes_Type.tp_hash(data); }
+
+/* Seconds to nanoseconds, to the nearest, ties to even, exactly (a plain product is off by one now and then). False
+ * for NaN, infinities and what int64 cannot hold. */
+GOB_FN bool gob_seconds_to_ns(double seconds, int64_t *out) {
+    double whole, fraction = modf(seconds, &whole), product, error, rounded, rest;
+    int64_t ns;
+    if (!(whole > -9.2e9 && whole < 9.2e9)) return false;
+    product = fraction * 1e9;
+    error = fma(fraction, 1e9, -product); /* what the product lost */
+    rounded = nearbyint(product);
+    rest = product - rounded; /* exact, in -0.5 .. 0.5 */
+    if (rest == 0.5 && error > 0)
+        rounded += 1;
+    else if (rest == -0.5 && error < 0)
+        rounded -= 1;
+    ns = (int64_t)whole * 1000000000;
+    return !gob_add_overflows(ns, (int64_t)rounded, out);
+}
+
+#endif /* GOB_PYPORT_H */
