@@ -1,0 +1,93 @@
+"""ManualClock: time that moves only when told to."""
+from cpython.datetime cimport PyDelta_Check, import_datetime, timedelta
+from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_Check
+from libc.stdint cimport int64_t
+
+from goblin import errors
+from goblin._args cimport (
+    NS_PER_SECOND, SECONDS_PER_DAY, Duration, as_duration, as_int64, gob_seconds_to_ns,
+)
+from goblin._table cimport gob_add_overflows, gob_mul_overflows
+
+import_datetime()
+
+
+cdef int move(ManualClock self, int64_t amount_ns) except -1:
+    cdef int64_t moved_ns
+    if gob_add_overflows(self.reading_ns, amount_ns, &moved_ns) or moved_ns < 0:
+        raise out_of_range(self)
+    self.reading_ns = moved_ns
+    return 0
+
+
+cdef object out_of_range(ManualClock self):
+    return OverflowError(
+        f"the clock would leave its range: now_ns={self.reading_ns} (allowed: 0 to {errors.INT64_MAX})")
+
+
+cdef class ManualClock:
+    """ManualClock(now_ns=0)
+--
+
+A clock that moves only when told to, for tests: `Counters(clock=ManualClock())`.
+
+    now_ns: the first reading, nanoseconds, 0 to 2**63-1. One clock may serve several stores. It is a C integer, not a
+    callback, so commands on a store that reads it stay atomic.
+
+    >>> clock = goblin.ManualClock()
+    >>> counters = goblin.Counters(clock=clock)
+    >>> counters.increx("k", 60)
+    1
+    >>> clock.advance(60)
+    >>> counters.get("k") is None
+    True
+    """
+
+    def __init__(self, now_ns=0):
+        cdef int64_t reading_ns
+        as_int64(now_ns, "now_ns", &reading_ns)
+        if reading_ns < 0:
+            raise OverflowError(f"now_ns={reading_ns} (allowed: 0 to {errors.INT64_MAX})")
+        self.reading_ns = reading_ns
+
+    @property
+    def now_ns(self):
+        """The reading, nanoseconds, 0 to 2**63-1. Read-only."""
+        return self.reading_ns
+
+    def advance(self, seconds):
+        """Move by `seconds`: an int, a float (to the nearest nanosecond) or a timedelta.
+
+        Negative amounts move it back. Leaving 0..2**63-1 ns: OverflowError, and the clock has not moved. A float that
+        is NaN or infinite: ValueError.
+        """
+        cdef int64_t amount_ns
+        cdef Duration duration
+        if PyFloat_Check(seconds):
+            if not gob_seconds_to_ns(PyFloat_AS_DOUBLE(seconds), &amount_ns):
+                if seconds != seconds or seconds in (float("inf"), float("-inf")):
+                    raise ValueError(f"seconds={float.__repr__(seconds)} (allowed: a finite number)")
+                raise out_of_range(self)
+        elif PyDelta_Check(seconds):
+            # At most 86,399,999,999,999 seconds: the product may leave int64, the additions to it could too.
+            duration.fits = not gob_mul_overflows(
+                <int64_t>(<timedelta>seconds).day * SECONDS_PER_DAY + (<timedelta>seconds).second, NS_PER_SECOND,
+                &amount_ns)
+            if not duration.fits or gob_add_overflows(amount_ns, <int64_t>(<timedelta>seconds).microsecond * 1000,
+                                                      &amount_ns):
+                raise out_of_range(self)
+        else:
+            as_duration(seconds, "seconds", NS_PER_SECOND, &duration)
+            if not duration.fits:
+                raise out_of_range(self)
+            amount_ns = duration.ns
+        move(self, amount_ns)
+
+    def advance_ns(self, ns):
+        """Move by `ns` nanoseconds, an int; otherwise as `advance`."""
+        cdef int64_t amount_ns
+        as_int64(ns, "ns", &amount_ns)
+        move(self, amount_ns)
+
+    def __repr__(self):
+        return f"<goblin.{errors._type_name(type(self))}: {self.reading_ns} ns>"

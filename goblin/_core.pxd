@@ -1,0 +1,10 @@
+# The C side of the core, for the other compiled modules.
+from goblin._clock cimport ManualClock
+from goblin._step cimport Shard
+
+
+cdef class Counters:
+    cdef Shard shard
+    cdef bint initialised
+    cdef ManualClock clock
+    cdef object __weakref__

@@ -1,0 +1,836 @@
+"""Counters: arguments in, one rule on one record, result out.
+
+Every command reads the same way: convert the arguments; begin() takes the lock, reads the clock and finds the record;
+a rule of _rules.pxd works on the state; finish() keeps the new state and lets go of the lock; then the result or the
+exception is made. No Python object is created or dropped between begin() and finish().
+"""
+import heapq
+from collections import namedtuple
+from operator import itemgetter
+
+cimport cython
+from cpython.datetime cimport import_datetime
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from libc.stdint cimport int64_t, uint64_t
+
+from goblin import errors
+from goblin cimport _rules as rules
+from goblin._args cimport (
+    NS_PER_MS, NS_PER_SECOND, Duration, Key,
+    as_duration, as_int64, as_key, as_keys, as_value, gob_hash_buffer, gob_hash_bytes, gob_hash_str,
+)
+from goblin._clock cimport ManualClock
+from goblin._rules cimport (
+    BAD_TIME, EXPIRE_GT, EXPIRE_LT, EXPIRE_NX, EXPIRE_XX, NO_MEMORY, OK, OVERFLOW, REFUSED, State, Status,
+)
+from goblin._scan cimport scan
+from goblin._step cimport (
+    Shard, Step, begin, begin_several, finish, keep, leave, lock, look_up, read_clock, unlock,
+)
+from goblin._table cimport (
+    GOB_NO_DEADLINE, GOB_UNLIKELY, gob_expired, gob_record, gob_table_check, gob_table_clear,
+    gob_table_erase, gob_table_find, gob_table_free, gob_table_init, gob_table_insert, gob_table_sweep_all,
+    gob_table_tend,
+)
+
+import_datetime()
+
+
+cdef int assert_one_hash_for_one_key() except -1:
+    """That a str and its UTF-8 bytes have one hash is CPython's implementation detail, and the ground we stand on."""
+    cdef bytes data
+    cdef str text
+    for text in ("", "k", "a\0b", "rate:user42", "k" * 100):
+        data = text.encode()
+        if not gob_hash_str(text) == gob_hash_bytes(data) == gob_hash_buffer(data, len(data)) == hash(text):
+            raise ImportError("goblin needs a CPython whose str and bytes of the same ASCII text hash alike")
+    return 0
+
+
+assert_one_hash_for_one_key()
+
+
+Stats = namedtuple("Stats", ["keys", "slots", "memory_bytes", "expired"])
+Stats.__module__ = "goblin"
+Stats.__doc__ = """What a store holds at one moment, as `Counters.stats()` returns it.
+
+keys: entries stored, expired ones not yet reclaimed included; slots: entries that fit without allocating more;
+memory_bytes: all the map's allocations together; expired: expired entries reclaimed since the store was made.
+"""
+
+
+cdef int fail(Status status, str name=None, object value=None, lowest=None) except -1:
+    """Raise what a Status stands for; name and value are those of the time, for BAD_TIME."""
+    if status == OVERFLOW:
+        raise errors.overflow()
+    if status == BAD_TIME:
+        raise errors.bad_time(name, value, lowest)
+    raise MemoryError("no memory for another counter")
+
+
+# ---- options ----------------------------------------------------------------------------------------------------------
+
+cdef inline int as_expiry(object ex, object px, Duration *ttl) except -1:
+    """Convert `ex` and `px`, not yet judging them. Returns whether one was given."""
+    if ex is not None:
+        as_duration(ex, "ex", NS_PER_SECOND, ttl)
+    if px is not None:
+        as_duration(px, "px", NS_PER_MS, ttl)
+    return ex is not None or px is not None
+
+
+cdef inline int judge_expiry(object ex, object px, const Duration *ttl) except -1:
+    """After the conversions: conflicts, then signs, then ranges."""
+    if ex is not None and px is not None:
+        raise errors.conflict("ex", "px")
+    if (ex is not None or px is not None) and (not ttl.fits or ttl.ns <= 0):
+        raise_bad_expiry(ex, px)
+    return 0
+
+
+cdef int raise_bad_expiry(object ex, object px) except -1:
+    if ex is not None:
+        raise errors.bad_time("ex", ex, 1)
+    raise errors.bad_time("px", px, 1)
+
+
+cdef int count_of(object value, str name, Py_ssize_t *out) except -1:
+    cdef int64_t wide
+    as_int64(value, name, &wide)
+    out[0] = <Py_ssize_t>max(wide, 0)
+    return 0
+
+
+cdef bytes as_pattern(object match):
+    if match is None:
+        return None
+    if isinstance(match, str):
+        return (<str>match).encode()
+    if isinstance(match, bytes):
+        return bytes.__getitem__(match, slice(None)) if type(match) is not bytes else match
+    raise TypeError(f"match must be str, bytes or None, not {errors._type_name(type(match))}")
+
+
+# ---- steps that several commands share ----------------------------------------------------------------------------------
+
+cdef inline object count_and_arm(Counters self, const Key *k, const Duration *ttl, str name, object time):
+    cdef Step step
+    cdef Status status
+    if GOB_UNLIKELY(not ttl.fits):
+        fail(BAD_TIME, name, time)
+    begin(&self.shard, k, &step)
+    status = finish(&self.shard, k, &step, rules.increx(&step.state, step.now_ns, ttl.ns))
+    if GOB_UNLIKELY(status != OK):
+        fail(status, name, time)
+    return step.state.value
+
+
+cdef inline object add_or_subtract(Counters self, object key, object amount, object ex, object px,
+                                   Status (*rule)(State *, int64_t) noexcept nogil):
+    cdef Key k
+    cdef Step step
+    cdef Status status = OK
+    cdef int64_t amount_value, deadline_ns
+    cdef Duration ttl
+    cdef bint timed
+    as_key(key, &k)
+    as_int64(amount, "amount", &amount_value)
+    timed = as_expiry(ex, px, &ttl)
+    if timed:
+        judge_expiry(ex, px, &ttl)
+    begin(&self.shard, &k, &step)
+    if timed:
+        status = rules.deadline_after(step.now_ns, ttl.ns, &deadline_ns)
+    if status == OK:
+        status = rule(&step.state, amount_value)
+        if timed and status == OK:
+            rules.set_deadline(&step.state, deadline_ns)
+    status = finish(&self.shard, &k, &step, status)
+    if GOB_UNLIKELY(status != OK):
+        if status == BAD_TIME:
+            raise_bad_expiry(ex, px)
+        fail(status)
+    return step.state.value
+
+
+cdef object set_ttl(Counters self, const Key *k, const Duration *ttl, str name, object time,
+                    bint nx, bint xx, bint gt, bint lt):
+    cdef Step step
+    cdef Status status
+    cdef int flags = nx * EXPIRE_NX | xx * EXPIRE_XX | gt * EXPIRE_GT | lt * EXPIRE_LT
+    if nx and (xx or gt or lt):
+        raise errors.conflict("nx", "xx" if xx else "gt" if gt else "lt")
+    if gt and lt:
+        raise errors.conflict("gt", "lt")
+    if not ttl.fits:
+        fail(BAD_TIME, name, time)
+    begin(&self.shard, k, &step)
+    status = finish(&self.shard, k, &step, rules.expire(&step.state, step.now_ns, ttl.ns, flags))
+    if status == BAD_TIME:
+        fail(status, name, time)
+    return status == OK
+
+
+cdef int64_t ms_left(Counters self, object key) except? -3:
+    cdef Key k
+    cdef Step step
+    as_key(key, &k)
+    begin(&self.shard, &k, &step)
+    leave(&self.shard, step.now_ns)
+    return rules.left_ms(&step.state, step.now_ns) if step.state.exists else -2
+
+
+# ---- several keys in one step -----------------------------------------------------------------------------------------------
+
+cdef enum:
+    FRESH = -1  # marks a record that this step has made: real deadlines are positive
+
+
+cdef bint set_several(Shard *self, const Key *keys, const int64_t *values, Py_ssize_t count) noexcept nogil:
+    """All or none: first every key gets a record, then every record its value. False: no memory, nothing changed."""
+    cdef Step step
+    cdef gob_record *record
+    cdef Py_ssize_t i, made = 0
+    cdef uint64_t before
+    begin_several(self, &step)
+    before = self.table.count
+    for i in range(count):
+        if gob_table_find(&self.table, keys[i].hash, keys[i].data, keys[i].length) == NULL:
+            record = gob_table_insert(&self.table, keys[i].hash, keys[i].data, keys[i].length)
+            if record == NULL:
+                # Fresh records are the only ones that are dead at every time.
+                for made in range(i):
+                    record = gob_table_find(&self.table, keys[made].hash, keys[made].data, keys[made].length)
+                    if record != NULL and record.deadline == FRESH:
+                        gob_table_erase(&self.table, record)
+                leave(self, step.now_ns)
+                return False
+            record.deadline = FRESH
+    for i in range(count):
+        record = gob_table_find(&self.table, keys[i].hash, keys[i].data, keys[i].length)
+        if record.deadline != FRESH and gob_expired(record, step.now_ns):
+            self.reclaimed += 1
+        record.value = values[i]
+        record.deadline = GOB_NO_DEADLINE
+    for before in range(before, self.table.count):
+        self.reclaimed += gob_table_tend(&self.table, step.now_ns)  # each creation pays its share
+    leave(self, step.now_ns)
+    return True
+
+
+# ---- the store ------------------------------------------------------------------------------------------------------------
+
+@cython.no_gc_clear  # `clock` must outlive every step; and each possible cycle runs through some object's dict as well
+cdef class Counters:
+    """Counters(*, clock=None)
+--
+
+An in-process store of int64 counters, each with an optional deadline on the monotonic clock.
+
+    clock: None for the system's monotonic clock, or a ManualClock. On Linux that is CLOCK_MONOTONIC: time asleep does
+    not count.
+
+    Keys are str or bytes ("k" and b"k" are one counter), at most 65,535 bytes. Numbers are int or have `__index__`;
+    outside int64: OverflowError; bool, float, str and the like: TypeError. Times are such numbers or a timedelta in
+    whole milliseconds; a deadline more than about 292 years ahead: ValueError. `seconds` and `milliseconds` arm a TTL
+    only when none is running; `ex` and `px` set it on every call. Integer arguments and these errors are the same for
+    every method. A call that raises has changed nothing.
+
+    Every method is one atomic step with respect to all other threads and, unless its own text says otherwise, takes
+    constant time.
+
+    >>> counters = goblin.Counters()
+    >>> counters.increx("rate:user42", 60)
+    1
+    """
+
+    def __cinit__(self):
+        self.clock = None
+        self.shard.manual_ns = NULL
+        if not gob_table_init(&self.shard.table):
+            raise MemoryError()
+
+    def __init__(self, *, clock=None):
+        if clock is not None and not isinstance(clock, ManualClock):
+            raise TypeError(f"clock must be None or a goblin.ManualClock, not {errors._type_name(type(clock))}")
+        if clock is self.clock:
+            pass
+        elif self.initialised or self.shard.latest_ns != 0:
+            raise ValueError("clock: that of a store in use cannot be changed")
+        else:
+            self.clock = clock
+            self.shard.manual_ns = &(<ManualClock>clock).reading_ns
+        self.initialised = True
+
+    def __dealloc__(self):
+        gob_table_free(&self.shard.table)
+
+    def __reduce__(self):
+        raise TypeError(
+            f"{errors._type_name(type(self))} cannot be copied or pickled; its contents can: see items()")
+
+    def __bool__(self):
+        return True  # a store is not its contents
+
+    def __repr__(self):
+        count = len(self)
+        return f"<goblin.{errors._type_name(type(self))}: {count} key{'' if count == 1 else 's'}>"
+
+    # ---- the two headline commands, and their kin
+
+    def increx(self, key, seconds):
+        """Add one and return the new value; the first hit opens a window of `seconds`: the fixed-window rate limiter.
+
+        The TTL is armed when the result is 1 and no TTL is running; a running one is never touched. A non-positive
+        `seconds` that would be armed removes the key at once (the reply is still 1). At 2**63-1: OverflowError.
+        Source: GOBLIN.INCREX.
+
+        >>> [counters.increx("login:ann", 60) <= 2 for attempt in range(3)]
+        [True, True, False]
+        """
+        cdef Key k
+        cdef Duration ttl
+        as_key(key, &k)
+        as_duration(seconds, "seconds", NS_PER_SECOND, &ttl)
+        return count_and_arm(self, &k, &ttl, "seconds", seconds)
+
+    def pincrex(self, key, milliseconds):
+        """`increx` with the window in milliseconds.
+
+        >>> counters.pincrex("burst:ann", 250)
+        1
+        """
+        cdef Key k
+        cdef Duration ttl
+        as_key(key, &k)
+        as_duration(milliseconds, "milliseconds", NS_PER_MS, &ttl)
+        return count_and_arm(self, &k, &ttl, "milliseconds", milliseconds)
+
+    def incrbound(self, key, delta, max, *, seconds=None):
+        """Add `delta` if the exact sum is at most `max`, and return the new value; else -1, and nothing has changed.
+
+        An absent key counts as 0. A negative `delta` gives back. Any TTL is kept; `seconds` arms one when none is
+        running (an admitted call only), which makes a quota with a period. An admitted result can be -1 itself where
+        values may be negative: compare with -1, never by truth. A sum below -2**63: OverflowError.
+        Source: GOBLIN.INCRBOUND.
+
+        >>> [counters.incrbound("seats", 2, 5) for reservation in range(3)]
+        [2, 4, -1]
+        """
+        cdef Key k
+        cdef Step step
+        cdef Status status
+        cdef int64_t delta_value, bound, deadline_ns = GOB_NO_DEADLINE
+        cdef Duration ttl
+        as_key(key, &k)
+        as_int64(delta, "delta", &delta_value)
+        as_int64(max, "max", &bound)
+        if seconds is not None:
+            as_duration(seconds, "seconds", NS_PER_SECOND, &ttl)
+            if not ttl.fits:
+                fail(BAD_TIME, "seconds", seconds)
+        begin(&self.shard, &k, &step)
+        status = OK if seconds is None else rules.deadline_after(step.now_ns, ttl.ns, &deadline_ns)
+        if status == OK:
+            status = rules.add_within(&step.state, delta_value, bound)
+            if status == OK:
+                rules.arm_if_idle(&step.state, deadline_ns)
+        status = finish(&self.shard, &k, &step, status)
+        if status == OK:
+            return step.state.value
+        if status == REFUSED:
+            return -1
+        fail(status, "seconds", seconds)
+
+    def decrpos(self, key):
+        """Take one unit if the value is positive and return what is left; else -1, and nothing has changed.
+
+        At 0 the key stays, with its TTL. Source: GOBLIN.DECRPOS.
+
+        >>> counters.set("stock", 1)
+        True
+        >>> counters.decrpos("stock"), counters.decrpos("stock")
+        (0, -1)
+        """
+        cdef Key k
+        cdef Step step
+        cdef Status status
+        as_key(key, &k)
+        begin(&self.shard, &k, &step)
+        status = finish(&self.shard, &k, &step, rules.take_one(&step.state))
+        if status == OK:
+            return step.state.value
+        return -1
+
+    # ---- the INCR family
+
+    def incr(self, key, amount=1, *, ex=None, px=None):
+        """Add `amount` and return the new value. An absent key counts as 0.
+
+        The TTL is kept, unless `ex` (seconds) or `px` (milliseconds), both positive, set it. A sum outside int64:
+        OverflowError. Source: INCR, INCRBY.
+
+        >>> counters.incr("hits"), counters.incr("hits", 10)
+        (1, 11)
+        """
+        return add_or_subtract(self, key, amount, ex, px, rules.add)
+
+    def incrby(self, key, amount=1, *, ex=None, px=None):
+        """The same as `incr`. Source: INCRBY.
+
+        >>> counters.incrby("score", 5)
+        5
+        """
+        return add_or_subtract(self, key, amount, ex, px, rules.add)
+
+    def decr(self, key, amount=1, *, ex=None, px=None):
+        """Subtract `amount`; otherwise as `incr`. An amount of -2**63 always overflows. Source: DECR, DECRBY.
+
+        >>> counters.decr("lives")
+        -1
+        """
+        return add_or_subtract(self, key, amount, ex, px, rules.subtract)
+
+    def decrby(self, key, amount=1, *, ex=None, px=None):
+        """The same as `decr`. Source: DECRBY.
+
+        >>> counters.decrby("budget", 5)
+        -5
+        """
+        return add_or_subtract(self, key, amount, ex, px, rules.subtract)
+
+    # ---- reading and writing
+
+    def get(self, key, default=None):
+        """The value as an int, or `default` where the key is absent. Source: GET.
+
+        >>> counters.get("absent", 0)
+        0
+        """
+        cdef Key k
+        cdef Step step
+        as_key(key, &k)
+        begin(&self.shard, &k, &step)
+        leave(&self.shard, step.now_ns)
+        return step.state.value if step.state.exists else default
+
+    def set(self, key, value, *, ex=None, px=None, keepttl=False, nx=False, xx=False, get=False):
+        """Set the value: True, or False where `nx` (only if absent) or `xx` (only if present) refused.
+
+        value: an integer, or a str or bytes in canonical base-10 form. `ex` (seconds) or `px` (milliseconds), both
+        positive, set a TTL; `keepttl` keeps the running one; otherwise the TTL is dropped. With `get` the reply is the
+        old value or None, stored or not. Conflicting options: ValueError. Source: SET.
+
+        >>> counters.set("k", "10", ex=60), counters.set("k", 11, nx=True), counters.set("k", 12, get=True)
+        (True, False, 10)
+        """
+        cdef Key k
+        cdef Step step
+        cdef State old
+        cdef Status status = OK
+        cdef int64_t new_value, deadline_ns = GOB_NO_DEADLINE
+        cdef Duration ttl
+        cdef bint timed, keep_ttl, only_absent, only_present, want_old
+        as_key(key, &k)
+        as_value(value, "value", &new_value)
+        timed = as_expiry(ex, px, &ttl)
+        keep_ttl, only_absent, only_present, want_old = keepttl, nx, xx, get
+        if only_absent and only_present:
+            raise errors.conflict("nx", "xx")
+        if timed and keep_ttl:
+            raise errors.conflict("keepttl", "px" if ex is None else "ex")
+        judge_expiry(ex, px, &ttl)
+        begin(&self.shard, &k, &step)
+        old = step.state
+        if timed:
+            status = rules.deadline_after(step.now_ns, ttl.ns, &deadline_ns)
+        if status == OK:
+            if (only_absent and old.exists) or (only_present and not old.exists):
+                status = REFUSED
+            else:
+                step.state.value = new_value
+                step.state.exists = True
+                if not keep_ttl:
+                    rules.set_deadline(&step.state, deadline_ns)
+        status = finish(&self.shard, &k, &step, status)
+        if status == BAD_TIME:
+            raise_bad_expiry(ex, px)
+        if status == NO_MEMORY:
+            fail(status)
+        if want_old:
+            return old.value if old.exists else None
+        return status == OK
+
+    def getset(self, key, value):
+        """Set the value and drop the TTL; returns the old value or None. Source: GETSET.
+
+        >>> counters.getset("page", 0) is None
+        True
+        """
+        cdef Key k
+        cdef Step step
+        cdef State old
+        cdef Status status
+        cdef int64_t new_value
+        as_key(key, &k)
+        as_value(value, "value", &new_value)
+        begin(&self.shard, &k, &step)
+        old = step.state
+        step.state.value = new_value
+        step.state.exists = True
+        rules.set_deadline(&step.state, GOB_NO_DEADLINE)
+        status = finish(&self.shard, &k, &step, OK)
+        if status != OK:
+            fail(status)
+        return old.value if old.exists else None
+
+    def getdel(self, key):
+        """Remove the key; returns its value or None. Source: GETDEL.
+
+        >>> counters.incr("once"), counters.getdel("once"), counters.getdel("once")
+        (1, 1, None)
+        """
+        cdef Key k
+        cdef Step step
+        cdef State old
+        as_key(key, &k)
+        begin(&self.shard, &k, &step)
+        old = step.state
+        step.state.exists = False
+        finish(&self.shard, &k, &step, OK)
+        return old.value if old.exists else None
+
+    def getex(self, key, *, ex=None, px=None, persist=False):
+        """The value or None, and set its TTL to `ex` seconds or `px` milliseconds (positive), or `persist` it.
+
+        Without an option it is `get`. Conflicting options: ValueError. Source: GETEX.
+
+        >>> counters.getex("absent", ex=60) is None
+        True
+        """
+        cdef Key k
+        cdef Step step
+        cdef Status status = OK
+        cdef int64_t deadline_ns = GOB_NO_DEADLINE
+        cdef Duration ttl
+        cdef bint timed, drop_ttl
+        as_key(key, &k)
+        timed = as_expiry(ex, px, &ttl)
+        drop_ttl = persist
+        if timed and drop_ttl:
+            raise errors.conflict("persist", "px" if ex is None else "ex")
+        judge_expiry(ex, px, &ttl)
+        begin(&self.shard, &k, &step)
+        if timed:
+            status = rules.deadline_after(step.now_ns, ttl.ns, &deadline_ns)
+        if status == OK and not (step.state.exists and (timed or drop_ttl)):
+            status = REFUSED  # nothing to write
+        if status == OK:
+            rules.set_deadline(&step.state, deadline_ns)
+        status = finish(&self.shard, &k, &step, status)
+        if status == BAD_TIME:
+            raise_bad_expiry(ex, px)
+        return step.state.value if step.state.exists else None
+
+    def mget(self, *keys):
+        """The values of several keys, or of one iterable of keys, as a list with None for absent ones.
+
+        One atomic step; time in proportion to the number of keys. Source: MGET.
+
+        >>> counters.set("a", 1)
+        True
+        >>> counters.mget("a", "b"), counters.mget(["a"])
+        ([1, None], [1])
+        """
+        cdef Key *array
+        cdef Step step
+        cdef State *found
+        cdef Py_ssize_t i, count
+        if len(keys) == 1 and not isinstance(keys[0], (str, bytes)):
+            try:
+                iterator = iter(keys[0])
+            except TypeError:
+                raise errors.not_a_key(keys[0]) from None
+            keys = tuple(iterator)
+        count = len(keys)
+        array = as_keys(keys)
+        found = <State *>PyMem_Malloc((<size_t>count + 1) * sizeof(State))
+        try:
+            if found == NULL:
+                raise MemoryError()
+            begin_several(&self.shard, &step)
+            for i in range(count):
+                look_up(&self.shard, &array[i], &step)
+                found[i] = step.state
+            leave(&self.shard, step.now_ns)
+            return [found[i].value if found[i].exists else None for i in range(count)]
+        finally:
+            PyMem_Free(found)
+            PyMem_Free(array)
+
+    def mset(self, mapping):
+        """Set several counters and drop their TTLs, all or none. Values as for `set`.
+
+        mapping: anything with `items()`. Of one counter under two spellings the last wins. One atomic step; time in
+        proportion to the number of keys. Source: MSET.
+
+        >>> counters.mset({"apples": 3, "pears": "5"})
+        """
+        cdef Key *array = NULL
+        cdef int64_t *values
+        cdef Py_ssize_t i, count
+        cdef list pairs
+        cdef bint stored
+        try:
+            items = mapping.items
+        except AttributeError:
+            raise TypeError(
+                f"mset takes a mapping of keys to values, not {errors._type_name(type(mapping))}") from None
+        pairs = [(k, v) for k, v in items()]
+        count = len(pairs)
+        keys = tuple([pair[0] for pair in pairs])
+        array = <Key *>PyMem_Malloc((<size_t>count + 1) * sizeof(Key))
+        values = <int64_t *>PyMem_Malloc((<size_t>count + 1) * sizeof(int64_t))
+        try:
+            if array == NULL or values == NULL:
+                raise MemoryError()
+            for i in range(count):
+                as_key(keys[i], &array[i])
+                as_value((<tuple>pairs[i])[1], "value", &values[i])
+            stored = set_several(&self.shard, array, values, count)
+        finally:
+            PyMem_Free(values)
+            PyMem_Free(array)
+        if not stored:
+            fail(NO_MEMORY)
+
+    # ---- keys
+
+    def delete(self, *keys):
+        """Remove keys; returns how many were there. One atomic step, in proportion to their number. Source: DEL.
+
+        >>> counters.delete("absent")
+        0
+        """
+        cdef Key *array = as_keys(keys)
+        cdef Step step
+        cdef Py_ssize_t i, removed = 0
+        begin_several(&self.shard, &step)
+        for i in range(len(keys)):
+            look_up(&self.shard, &array[i], &step)
+            removed += step.state.exists
+            step.state.exists = False
+            keep(&self.shard, &array[i], &step)
+        leave(&self.shard, step.now_ns)
+        PyMem_Free(array)
+        return removed
+
+    def exists(self, *keys):
+        """How many of the keys are there, one named twice counted twice. One atomic step. Source: EXISTS.
+
+        >>> counters.exists("absent")
+        0
+        """
+        cdef Key *array = as_keys(keys)
+        cdef Step step
+        cdef Py_ssize_t i, present = 0
+        begin_several(&self.shard, &step)
+        for i in range(len(keys)):
+            look_up(&self.shard, &array[i], &step)
+            present += step.state.exists
+        leave(&self.shard, step.now_ns)
+        PyMem_Free(array)
+        return present
+
+    # ---- TTLs
+
+    def expire(self, key, seconds, *, nx=False, xx=False, gt=False, lt=False):
+        """Set the TTL: True, or False where a flag refused or the key is absent.
+
+        nx: only if no TTL is running; xx: only if one is; gt, lt: only if the new one is later, earlier (no TTL
+        counts as infinite). A non-positive time removes the key. nx with another flag, gt with lt: ValueError.
+        Source: EXPIRE.
+
+        >>> counters.incr("session"), counters.expire("session", 60), counters.expire("session", 30, gt=True)
+        (1, True, False)
+        """
+        cdef Key k
+        cdef Duration ttl
+        as_key(key, &k)
+        as_duration(seconds, "seconds", NS_PER_SECOND, &ttl)
+        return set_ttl(self, &k, &ttl, "seconds", seconds, nx, xx, gt, lt)
+
+    def pexpire(self, key, milliseconds, *, nx=False, xx=False, gt=False, lt=False):
+        """`expire` in milliseconds. Source: PEXPIRE.
+
+        >>> counters.pexpire("absent", 1500)
+        False
+        """
+        cdef Key k
+        cdef Duration ttl
+        as_key(key, &k)
+        as_duration(milliseconds, "milliseconds", NS_PER_MS, &ttl)
+        return set_ttl(self, &k, &ttl, "milliseconds", milliseconds, nx, xx, gt, lt)
+
+    def persist(self, key):
+        """Drop the TTL: True, or False where there is none. Source: PERSIST.
+
+        >>> counters.persist("absent")
+        False
+        """
+        cdef Key k
+        cdef Step step
+        cdef Status status = REFUSED
+        as_key(key, &k)
+        begin(&self.shard, &k, &step)
+        if step.state.exists and step.state.deadline_ns != GOB_NO_DEADLINE:
+            rules.set_deadline(&step.state, GOB_NO_DEADLINE)
+            status = OK
+        return finish(&self.shard, &k, &step, status) == OK
+
+    def ttl(self, key):
+        """Seconds left, rounded half up; -1 without a TTL, -2 where the key is absent. Source: TTL.
+
+        0 means alive with under half a second left: never test it by truth.
+
+        >>> counters.ttl("absent")
+        -2
+        """
+        cdef int64_t ms = ms_left(self, key)
+        return (ms + 500) // 1000 if ms >= 0 else ms
+
+    def pttl(self, key):
+        """Milliseconds left, rounded up, so at least 1; -1 without a TTL, -2 where the key is absent. Source: PTTL.
+
+        >>> counters.pttl("absent")
+        -2
+        """
+        return ms_left(self, key)
+
+    # ---- the store as a container
+
+    def __len__(self):
+        """Entries stored, expired ones not yet reclaimed included."""
+        return <Py_ssize_t>self.shard.table.count
+
+    def __contains__(self, key):
+        cdef Key k
+        cdef Step step
+        as_key(key, &k)
+        begin(&self.shard, &k, &step)
+        leave(&self.shard, step.now_ns)
+        return step.state.exists
+
+    def __getitem__(self, key):
+        cdef Key k
+        cdef Step step
+        as_key(key, &k)
+        begin(&self.shard, &k, &step)
+        leave(&self.shard, step.now_ns)
+        if not step.state.exists:
+            raise KeyError(key)
+        return step.state.value
+
+    def __setitem__(self, key, value):
+        # Cython defines the slot along with __delitem__, and would answer with NotImplementedError.
+        raise TypeError("item assignment is not supported: use set(), which says what becomes of the TTL")
+
+    def __delitem__(self, key):
+        cdef Key k
+        cdef Step step
+        cdef bint present
+        as_key(key, &k)
+        begin(&self.shard, &k, &step)
+        present = step.state.exists
+        step.state.exists = False
+        finish(&self.shard, &k, &step, OK)
+        if not present:
+            raise KeyError(key)
+
+    def __iter__(self):
+        return scan(self, &self.shard, None, False)
+
+    def scan_iter(self, match=None):
+        """Iterate over the keys that match a glob in Redis' form: ? * [abc] [^abc] [a-z] and \\ to quote.
+
+        match: str or bytes, compared byte by byte; None: every key. A key present from start to end comes exactly
+        once, whatever is added or removed meanwhile. Atomic a segment (about 1,600 keys) at a time. Source: SCAN.
+
+        >>> sorted(counters.scan_iter("rate:*"))
+        ['rate:user42']
+        """
+        return scan(self, &self.shard, as_pattern(match), False)
+
+    def items(self):
+        """Iterate over (key, value); otherwise as `scan_iter`.
+
+        >>> dict(goblin.Counters().items())
+        {}
+        """
+        return scan(self, &self.shard, None, True)
+
+    def most_common(self, n=None):
+        """The n counters of highest value as a list of (key, value), highest first; all of them if n is None.
+
+        Ties come in no order. Atomic a segment at a time; time in proportion to the store.
+
+        >>> votes = goblin.Counters()
+        >>> votes.mset({"ann": 3, "bob": 5, "eve": 1})
+        >>> votes.most_common(2)
+        [('bob', 5), ('ann', 3)]
+        """
+        cdef Py_ssize_t count
+        if n is None:
+            return sorted(self.items(), key=itemgetter(1), reverse=True)
+        count_of(n, "n", &count)
+        return heapq.nlargest(count, self.items(), key=itemgetter(1))
+
+    def sweep(self):
+        """Reclaim every expired entry now; returns how many. Seldom needed: commands do it as they go.
+
+        Time in proportion to the store, in one step.
+
+        >>> counters.sweep()
+        0
+        """
+        cdef uint64_t removed
+        lock(&self.shard)
+        removed = gob_table_sweep_all(&self.shard.table, read_clock(&self.shard))
+        self.shard.reclaimed += removed
+        unlock(&self.shard)
+        return removed
+
+    def clear(self):
+        """Remove every key and give the memory back. Time in proportion to the store, in one step. Source: FLUSHALL.
+
+        >>> counters.clear()
+        """
+        lock(&self.shard)
+        gob_table_clear(&self.shard.table)
+        unlock(&self.shard)
+
+    def stats(self):
+        """What the store holds, as a `Stats` tuple: keys, slots, memory_bytes, expired.
+
+        >>> goblin.Counters().stats().keys
+        0
+        """
+        cdef uint64_t count, slots, memory_bytes, reclaimed
+        lock(&self.shard)
+        count = self.shard.table.count
+        slots = self.shard.table.slots
+        memory_bytes = self.shard.table.bytes
+        reclaimed = self.shard.reclaimed
+        unlock(&self.shard)
+        return Stats(count, slots, memory_bytes, reclaimed)
+
+    def _check(self):
+        """Verify every invariant of the map, for tests. AssertionError: it names the broken one."""
+        cdef const char *broken
+        lock(&self.shard)
+        broken = gob_table_check(&self.shard.table)
+        unlock(&self.shard)
+        if broken != NULL:
+            raise AssertionError((<bytes>broken).decode())
+
+

@@ -1,0 +1,4 @@
+from goblin._step cimport Shard
+
+
+cdef object scan(object owner, Shard *shard, bytes pattern, bint with_values)

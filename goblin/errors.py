@@ -1,0 +1,86 @@
+"""What goblin raises, and the words it uses.
+
+Bad arguments raise Python's own TypeError, ValueError and OverflowError. The functions here only build them. They are
+called with anything a caller may have passed, so they never run its code: no `__repr__`, `__str__`, `__class__`, and
+a type's name is read by `type` itself.
+"""
+
+from datetime import timedelta
+
+__all__: list[str] = []
+
+INT64_MIN = -(2**63)
+INT64_MAX = 2**63 - 1
+_INT64 = f"{INT64_MIN} to {INT64_MAX}"
+_SHOWN_CHARACTERS = 80
+_SHOWN_BITS = 128
+
+_type_name = type.__dict__["__name__"].__get__
+_NOT_AN_INTEGER = "value is not an integer or out of range"
+
+
+def _shown(value: object) -> str:
+    """The value in a message, with nothing of the user's run and nothing long printed."""
+    kind = type(value)
+    if value is None or kind is bool or kind is float:
+        return repr(value)
+    if issubclass(kind, bool) or not issubclass(kind, (int, str, bytes)):
+        return f"<{_type_name(kind)}>"
+    if issubclass(kind, int):
+        bits = int.bit_length(value)  # type: ignore[arg-type]
+        return int.__repr__(value) if bits <= _SHOWN_BITS else f"<int of {bits} bits>"
+    if issubclass(kind, str):
+        return repr(str.__getitem__(value, slice(_SHOWN_CHARACTERS)))  # type: ignore[index]
+    return repr(bytes.__getitem__(value, slice(_SHOWN_CHARACTERS)))  # type: ignore[call-overload]
+
+
+def _shown_with_type(value: object) -> str:
+    """For type errors: the value where that is safe, and its type in any case."""
+    shown = _shown(value)
+    return shown if shown.startswith("<") else f"{shown} ({_type_name(type(value))})"
+
+
+def not_an_integer(name: str, value: object) -> TypeError:
+    return TypeError(f"{_NOT_AN_INTEGER}: {name}={_shown_with_type(value)}")
+
+
+def outside_int64(name: str, value: object) -> OverflowError:
+    return OverflowError(f"{_NOT_AN_INTEGER}: {name}={_shown(value)} (allowed: {_INT64})")
+
+
+def not_canonical(name: str, value: object) -> ValueError:
+    return ValueError(
+        f"{_NOT_AN_INTEGER}: {name}={_shown(value)} (allowed: a canonical base-10 integer, {_INT64})"
+    )
+
+
+def bad_time(name: str, value: object, lowest: int | None = None) -> ValueError:
+    """For a time that leaves its range; `lowest` where the range has an end of its own at the bottom."""
+    unit, most = ("ms", INT64_MAX // 10**6) if name in ("milliseconds", "px") else ("s", INT64_MAX // 10**9)
+    least = -most if lowest is None else lowest
+    allowed = f"{least} to {most} {unit}, the deadline at most 2**63-2 ns on the store's clock"
+    return ValueError(f"invalid expire time: {name}={_shown_time(value)} (allowed: {allowed})")
+
+
+def too_fine(name: str, value: object) -> ValueError:
+    return ValueError(f"invalid expire time: {name}={_shown_time(value)} (allowed: whole milliseconds)")
+
+
+def _shown_time(value: object) -> str:
+    return timedelta.__repr__(value) if issubclass(type(value), timedelta) else _shown(value)
+
+
+def not_a_key(value: object) -> TypeError:
+    return TypeError(f"key must be str or bytes, not {_type_name(type(value))}")
+
+
+def key_too_long(length: int) -> ValueError:
+    return ValueError(f"key is too long: {length} bytes (allowed: at most 65535)")
+
+
+def overflow() -> OverflowError:
+    return OverflowError("increment or decrement would overflow")
+
+
+def conflict(first: str, second: str) -> ValueError:
+    return ValueError(f"{first} and {second} cannot be given together")
