@@ -1,0 +1,90 @@
+# goblin: what a contributor types. `make help` lists it.
+#
+# Needs Python >= 3.10 with its headers and venv, a C compiler and make. Everything else goes into .venv.
+#   PYTHON=python3.13   which interpreter .venv is made with; one .venv per interpreter: VENV=.venv-3.13
+#   GOBLIN_DEBUG=1      and the other switches of setup.py; a change of them rebuilds
+#
+# Paths are relative throughout, so that the checkout may lie under a path with spaces.
+
+PYTHON ?= python3
+VENV ?= .venv
+ARGS ?=
+
+export GOBLIN_SANITIZE GOBLIN_PORTABLE GOBLIN_DEBUG GOBLIN_COVERAGE GOBLIN_ANNOTATE GOBLIN_WERROR
+# pip's chatter is noise here; its errors, with the compiler's log, are still printed.
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+export PIP_NO_INPUT = 1
+PIP_INSTALL := $(VENV)/bin/python -m pip --quiet --quiet install
+
+# Which switches the module in the checkout was built with is part of the stamp's name.
+BUILT := $(VENV)/.built-$(GOBLIN_SANITIZE)-$(GOBLIN_PORTABLE)-$(GOBLIN_DEBUG)-$(GOBLIN_COVERAGE)-$(GOBLIN_ANNOTATE)
+# The module's ending, such as .cpython-311-x86_64-linux-gnu.so: other interpreters' modules lie beside it unharmed.
+SUFFIX = "$$($(VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')"
+SOURCES := $(wildcard goblin/*.pyx goblin/*.pxd goblin/*.h) setup.py pyproject.toml
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help build demo test c-test py-test bench ratios clean distclean
+
+help: ## this list
+	@sed -n 's/^\([a-z][a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
+
+# --- set-up --------------------------------------------------------------------------------------------------------
+
+# The requirements are read from pyproject.toml's one line, so that they are written once; xargs undoes the quotes.
+$(VENV)/.tools: pyproject.toml
+	@echo "make: setting up $(VENV) with $(PYTHON)"
+	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+	  echo "make: '$(PYTHON) -m venv' failed; on Debian: apt-get install python3-venv python3-dev gcc" >&2; exit 1; }
+	@sed -n 's/^requires = \[\(.*\)\]$$/\1/p' pyproject.toml | sed 's/", "/" "/g' | xargs $(PIP_INSTALL)
+	@touch $@
+
+# Editable, and without build isolation: the Cython of .venv is used, also for the benchmark's empty module. Left-over
+# modules go first, or setuptools would take one that was built with other switches as up to date.
+$(VENV)/.installed: $(VENV)/.tools
+	@echo "make: building and installing into $(VENV)"
+	@rm -f $(VENV)/.built-* goblin/*$(SUFFIX)
+	@$(PIP_INSTALL) --no-build-isolation --editable '.[test]'
+	@touch $@
+
+# Without a stamp the line above has just built it; with one, sources or switches have changed. The old module goes
+# first: a build that failed leaves none, rather than yesterday's. --force, as Cython looks at sources, not directives.
+$(BUILT): $(SOURCES) | $(VENV)/.installed
+	@if ls $(VENV)/.built-* >/dev/null 2>&1; then \
+	  echo "make: rebuilding the extension"; rm -f $(VENV)/.built-* goblin/*$(SUFFIX); touch $(VENV)/.built-none; \
+	  $(VENV)/bin/python setup.py --quiet build_ext --inplace --force; fi
+	@rm -f $(VENV)/.built-*; touch $@
+
+build: $(BUILT) ## .venv with the compiled package in it (editable) and the test tools
+
+# --- run -----------------------------------------------------------------------------------------------------------
+
+demo: $(BUILT) ## the transcripts of the pages through the shell, then a rate limiter, a million calls
+	@$(VENV)/bin/python examples/demo.py
+
+test: c-test py-test ## everything that fits into two minutes: the table in C, then pytest
+
+c-test: ## the hash table alone, with sanitizers and an allocator that fails
+	@$(MAKE) --no-print-directory -C tests/c test
+
+# Plain `pytest`, not `python -m pytest`: the package tested is the installed one, whatever the current folder is.
+py-test: $(BUILT) ## pytest alone; ARGS="-k expire" goes to it
+	@$(VENV)/bin/pytest $(ARGS)
+
+bench: $(BUILT) ## pytest-benchmark, about a minute
+	@$(VENV)/bin/pytest bench/ --benchmark-only $(ARGS)
+
+ratios: $(BUILT) ## goblin against an empty method and a dict, measured in turn on one core
+	@$(VENV)/bin/python bench/ratios.py $(ARGS)
+
+# (longer runs, `make soak` and its kin, go here)
+
+# --- tidy ----------------------------------------------------------------------------------------------------------
+
+clean: ## what was built; .venv keeps its tools
+	rm -rf build dist .cache *.egg-info .pytest_cache .hypothesis .benchmarks tests/c/build
+	rm -f $(VENV)/.built-* $(VENV)/.installed goblin/*.so goblin/*.pyd goblin/*.c goblin/*.html
+	find . -name __pycache__ -not -path './.venv*' -type d -prune -exec rm -rf {} +
+
+distclean: clean ## .venv too: the next make starts from nothing
+	rm -rf $(VENV)

@@ -1,0 +1,60 @@
+"""The documentation is true: its examples run. What is an example, and how they are written: doc_examples.py."""
+
+import re
+import unittest
+
+import pytest
+from doc_examples import PAGES, ROOT, docstring_examples, examples_of, fences_of, run_docstring
+
+SKIP = re.compile(r"<!--+\s*;?\s*skip\b.*")
+SKIP_WITH_REASON = re.compile(r'<!-- skip: next "[^"]{10,}" -->$')
+# Fences that a reader takes for examples, and that would not run.
+NOT_OURS = {"py", "pycon", "python3", "Python", "doctest", "shell-session", "redis"}
+
+
+def page_id(page):
+    return page.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_page_examples_run(page, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)  # an example that writes a file does not write it into the checkout
+    for example in examples_of(page):
+        try:
+            example.evaluate()
+        except unittest.SkipTest:
+            pass  # its reason is asserted below
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_page_skips_give_a_reason(page):
+    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), start=1):
+        if SKIP.search(line):
+            assert SKIP_WITH_REASON.match(line), f'{page}:{number}: write <!-- skip: next "the reason" -->'
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_page_fences_are_named_so_that_they_run(page):
+    for number, language in fences_of(page):
+        assert language not in NOT_OURS, f"{page}:{number}: the fence of an example is `python` or `console`"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_page_links_lead_somewhere(page):
+    text = page.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\((?!https?:|mailto:|#)([^)#\s]+)", text):
+        assert (page.parent / target).exists(), f"{page}: no such file: {target}"
+
+
+@pytest.mark.parametrize("test", list(docstring_examples()), ids=lambda test: test.name)
+def test_docstring_examples_run(test):
+    report = run_docstring(test)
+    if report:
+        pytest.fail(report, pytrace=False)
+
+
+def test_readme_is_short_and_says_which_clock():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert text.count("\n") < 150
+    for needed in ("CLOCK_MONOTONIC", "suspend", "goblin-counters", "make demo", "make test"):
+        assert needed in text, needed
