@@ -37,7 +37,7 @@ DIRECTIVES = {
 }
 
 
-MODULES = ["_clock", "_scan", "_core"]
+MODULES = ["_clock", "_scan", "_decide", "_core", "_limiter"]
 
 
 def c_settings():

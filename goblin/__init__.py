@@ -11,6 +11,23 @@
 from goblin._clock import ManualClock
 from goblin._core import Counters, Stats
 
-__all__ = ["Counters", "ManualClock", "Stats"]
+from goblin.errors import RateLimitExceeded, WrongTypeError
+from goblin.limiter import Decision, Limit, RateLimiter, default_store, set_default_store
+
+__all__ = [
+    "NEVER",
+    "Counters",
+    "Decision",
+    "Limit",
+    "ManualClock",
+    "RateLimitExceeded",
+    "RateLimiter",
+    "Stats",
+    "WrongTypeError",
+    "default_store",
+    "set_default_store",
+]
+
+NEVER = -(2**63)  # the verdict on a hit that cannot pass, however long it waits
 
 __version__ = "0.1.0.dev0"

@@ -6,6 +6,7 @@ cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_GET_SIZE
 from cpython.datetime cimport PyDelta_Check, timedelta
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_Check
 from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
 from cpython.number cimport PyIndex_Check, PyNumber_Index
 from cpython.bool cimport PyBool_Check
@@ -13,7 +14,8 @@ from cpython.unicode cimport PyUnicode_Check, PyUnicode_AsUTF8AndSize
 from libc.stdint cimport int64_t, uint64_t
 
 from goblin import errors
-from goblin._table cimport GOB_KEY_MAX, gob_mul_overflows, GOB_UNLIKELY
+from goblin._rules cimport COUNTER, MOST_IN_WINDOW, SLIDING_WINDOW, Quota, horizon_of
+from goblin._table cimport GOB_KEY_MAX, GOB_UNLIKELY, gob_add_overflows, gob_mul_overflows
 
 cdef extern from "_pyport.h":
     Py_hash_t gob_hash_buffer(const char *data, Py_ssize_t length)
@@ -42,7 +44,8 @@ cdef enum:
     SECONDS_PER_DAY = 86_400
 
 
-# A relative time. `fits` is False if it leaves int64 in nanoseconds; that is reported last, after conflicting options.
+# A relative time. `fits` is False if it leaves int64 in nanoseconds (`ns` then has its sign only); that is reported last,
+# after conflicting options and signs.
 cdef struct Duration:
     int64_t ns
     bint fits
@@ -114,12 +117,78 @@ cdef inline int as_duration(object value, str name, int64_t unit_ns, Duration *o
     else:
         as_int64(value, name, &amount)
     out.fits = not gob_mul_overflows(amount, unit_ns, &out.ns)
+    if GOB_UNLIKELY(not out.fits):
+        out.ns = -1 if amount < 0 else 1
+    return 0
+
+
+cdef inline bint timedelta_ns(object value, int64_t *out) noexcept:
+    """A timedelta exactly; False if it leaves int64."""
+    cdef int64_t ns
+    cdef int64_t seconds = <int64_t>(<timedelta>value).day * SECONDS_PER_DAY + (<timedelta>value).second
+    return (not gob_mul_overflows(seconds, NS_PER_SECOND, &ns)
+            and not gob_add_overflows(ns, <int64_t>(<timedelta>value).microsecond * 1000, out))
+
+
+cdef inline int as_period(object value, str name, Duration *out) except -1:
+    """The period of a limit: an integer, a float (to the nearest nanosecond) or a timedelta. NaN and infinities come out
+    as 0, which no period may be; what does not fit keeps its sign."""
+    cdef double seconds
+    if PyLong_CheckExact(value):
+        as_duration(value, name, NS_PER_SECOND, out)
+    elif PyFloat_Check(value):
+        seconds = PyFloat_AS_DOUBLE(value)
+        out.fits = gob_seconds_to_ns(seconds, &out.ns)
+        if not out.fits:
+            out.fits = seconds - seconds != 0  # NaN or infinite
+            out.ns = 0 if out.fits else -1 if seconds < 0 else 1
+    elif PyDelta_Check(value):
+        out.fits = timedelta_ns(value, &out.ns)
+        if not out.fits:
+            out.ns = -1 if (<timedelta>value).day < 0 else 1
+    elif PyBool_Check(value) or not PyIndex_Check(value):
+        raise errors.not_a_number(name, value)
+    else:
+        as_duration(value, name, NS_PER_SECOND, out)
+    return 0
+
+
+cdef inline int as_quota(
+    int kind, object limit, object seconds, object cost, object burst, Quota *out, int64_t *cost_out
+) except -1:
+    """The arguments that the three algorithms share, converted from left to right, then their signs, then ranges."""
+    cdef Duration period
+    cdef bint endless = kind == COUNTER and seconds is None
+    out.kind = kind
+    as_int64(limit, "limit", &out.amount)
+    if endless:
+        period.ns, period.fits = 0, True
+    else:
+        as_period(seconds, "seconds", &period)
+    as_int64(cost, "cost", cost_out)
+    out.burst = out.amount
+    if burst is not None:
+        as_int64(burst, "burst", &out.burst)
+    if GOB_UNLIKELY(out.amount < 0):
+        raise errors.below("limit", limit, 0)
+    if GOB_UNLIKELY(period.ns <= 0 and not endless):
+        raise errors.not_a_period("seconds", seconds)
+    if GOB_UNLIKELY(cost_out[0] < 0):
+        raise errors.below("cost", cost, 0)
+    if GOB_UNLIKELY(burst is not None and out.burst < 1):
+        raise errors.below("burst", burst, 1)
+    if GOB_UNLIKELY(kind == SLIDING_WINDOW and out.amount > MOST_IN_WINDOW):
+        raise errors.above("limit", limit, MOST_IN_WINDOW)
+    if GOB_UNLIKELY(not period.fits):
+        raise errors.bad_time("seconds", seconds, 0)
+    out.period_ns = period.ns
+    out.horizon_ns = horizon_of(out)
     return 0
 
 
 cdef inline int as_value(object value, str name, int64_t *out) except -1:
     """For set and its kin: an integer, or a str or bytes in the one canonical base-10 form."""
-    cdef const char *text
+    cdef const char *text = NULL
     cdef Py_ssize_t length = -1
     if PyUnicode_Check(value):
         # A str that is not ASCII is refused without being encoded (a lone surrogate could not be).

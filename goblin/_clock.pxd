@@ -1,3 +1,4 @@
+# The C side of the manual clock: its reading, which stores read in place.
 from libc.stdint cimport int64_t
 
 

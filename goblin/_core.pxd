@@ -6,5 +6,6 @@ from goblin._step cimport Shard
 cdef class Counters:
     cdef Shard shard
     cdef bint initialised
-    cdef ManualClock clock
+    cdef readonly ManualClock clock
+    cdef dict given_up  # slots of cancelled waiters, by key; see _decide.pyx
     cdef object __weakref__

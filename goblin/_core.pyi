@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
-from typing import Literal, NamedTuple, NoReturn, SupportsIndex, TypeVar, overload
+from typing import Any, Literal, NamedTuple, NoReturn, SupportsIndex, TypeVar, overload
 
 from _typeshed import SupportsItems
 from typing_extensions import disjoint_base
@@ -11,6 +11,8 @@ from goblin._clock import ManualClock
 
 _Key = str | bytes
 _Time = SupportsIndex | timedelta
+_Period = float | SupportsIndex | timedelta
+_Quota = tuple[str, int, int | None, int | None]
 _Value = SupportsIndex | str | bytes
 _Default = TypeVar("_Default")
 
@@ -41,6 +43,33 @@ class Counters:
     def decrby(
         self, key: _Key, amount: SupportsIndex = 1, *, ex: _Time | None = None, px: _Time | None = None
     ) -> int: ...
+    def fixed_window(
+        self, key: _Key, limit: SupportsIndex, seconds: _Period | None, cost: SupportsIndex = 1
+    ) -> int: ...
+    def sliding_window(self, key: _Key, limit: SupportsIndex, seconds: _Period, cost: SupportsIndex = 1) -> int: ...
+    def gcra(
+        self,
+        key: _Key,
+        limit: SupportsIndex,
+        seconds: _Period,
+        cost: SupportsIndex = 1,
+        *,
+        burst: SupportsIndex | None = None,
+    ) -> int: ...
+    def type(self, key: _Key) -> Literal["counter", "sliding-window", "gcra"] | None: ...
+    @property
+    def clock(self) -> ManualClock | None: ...
+    def decide(
+        self,
+        entries: Iterable[tuple[_Key, _Quota]],
+        cost: SupportsIndex = 1,
+        mode: str = "hit",
+        *,
+        max_wait_ns: SupportsIndex | None = None,
+    ) -> tuple[int, int, int, int, int, tuple[Any, ...] | None]: ...
+    def refund(self, stamps: tuple[Any, ...], cost: SupportsIndex) -> bool: ...
+    def unreserve(self, stamps: tuple[Any, ...]) -> None: ...
+    def now_ns(self) -> int: ...
     @overload
     def get(self, key: _Key, default: None = None) -> int | None: ...
     @overload

@@ -17,15 +17,17 @@ from goblin import errors
 from goblin cimport _rules as rules
 from goblin._args cimport (
     NS_PER_MS, NS_PER_SECOND, Duration, Key,
-    as_duration, as_int64, as_key, as_keys, as_value, gob_hash_buffer, gob_hash_bytes, gob_hash_str,
+    as_duration, as_int64, as_key, as_keys, as_quota, as_value, gob_hash_buffer, gob_hash_bytes, gob_hash_str,
 )
 from goblin._clock cimport ManualClock
+from goblin._decide cimport decide_entries, forget_given_up, refund_stamps, unreserve_stamps
 from goblin._rules cimport (
-    BAD_TIME, EXPIRE_GT, EXPIRE_LT, EXPIRE_NX, EXPIRE_XX, NO_MEMORY, OK, OVERFLOW, REFUSED, State, Status,
+    BAD_TIME, COUNTER, EXPIRE_GT, EXPIRE_LT, EXPIRE_NX, EXPIRE_XX, GCRA, NO_MEMORY, OK, OVERFLOW, REFUSED,
+    SLIDING_WINDOW, WRONG_KIND, Quota, State, Status, Verdict,
 )
 from goblin._scan cimport scan
 from goblin._step cimport (
-    Shard, Step, begin, begin_several, finish, keep, leave, lock, look_up, read_clock, unlock,
+    Shard, Slot, Step, begin, begin_several, finish, keep, keep_several, leave, lock, look_up, read_clock, unlock,
 )
 from goblin._table cimport (
     GOB_NO_DEADLINE, GOB_UNLIKELY, gob_expired, gob_record, gob_table_check, gob_table_clear,
@@ -65,6 +67,8 @@ cdef int fail(Status status, str name=None, object value=None, lowest=None) exce
         raise errors.overflow()
     if status == BAD_TIME:
         raise errors.bad_time(name, value, lowest)
+    if status == WRONG_KIND:
+        raise errors.WrongTypeError(errors.WRONG_KIND)
     raise MemoryError("no memory for another counter")
 
 
@@ -166,7 +170,7 @@ cdef object set_ttl(Counters self, const Key *k, const Duration *ttl, str name, 
         fail(BAD_TIME, name, time)
     begin(&self.shard, k, &step)
     status = finish(&self.shard, k, &step, rules.expire(&step.state, step.now_ns, ttl.ns, flags))
-    if status == BAD_TIME:
+    if status != OK and status != REFUSED:
         fail(status, name, time)
     return status == OK
 
@@ -182,40 +186,39 @@ cdef int64_t ms_left(Counters self, object key) except? -3:
 
 # ---- several keys in one step -----------------------------------------------------------------------------------------------
 
-cdef enum:
-    FRESH = -1  # marks a record that this step has made: real deadlines are positive
+cdef int forget(Counters self, keys) except -1:
+    """Entries are about to be removed or replaced: notes about their reservations go with them."""
+    for key in keys:
+        forget_given_up(self.given_up, key)
+    return 0
 
 
-cdef bint set_several(Shard *self, const Key *keys, const int64_t *values, Py_ssize_t count) noexcept nogil:
-    """All or none: first every key gets a record, then every record its value. False: no memory, nothing changed."""
+cdef int store_several(Counters self, const Slot *slots, Py_ssize_t count) except -1:
     cdef Step step
-    cdef gob_record *record
-    cdef Py_ssize_t i, made = 0
-    cdef uint64_t before
-    begin_several(self, &step)
-    before = self.table.count
-    for i in range(count):
-        if gob_table_find(&self.table, keys[i].hash, keys[i].data, keys[i].length) == NULL:
-            record = gob_table_insert(&self.table, keys[i].hash, keys[i].data, keys[i].length)
-            if record == NULL:
-                # Fresh records are the only ones that are dead at every time.
-                for made in range(i):
-                    record = gob_table_find(&self.table, keys[made].hash, keys[made].data, keys[made].length)
-                    if record != NULL and record.deadline == FRESH:
-                        gob_table_erase(&self.table, record)
-                leave(self, step.now_ns)
-                return False
-            record.deadline = FRESH
-    for i in range(count):
-        record = gob_table_find(&self.table, keys[i].hash, keys[i].data, keys[i].length)
-        if record.deadline != FRESH and gob_expired(record, step.now_ns):
-            self.reclaimed += 1
-        record.value = values[i]
-        record.deadline = GOB_NO_DEADLINE
-    for before in range(before, self.table.count):
-        self.reclaimed += gob_table_tend(&self.table, step.now_ns)  # each creation pays its share
-    leave(self, step.now_ns)
-    return True
+    cdef bint stored
+    begin_several(&self.shard, &step)
+    stored = keep_several(&self.shard, slots, count, step.now_ns)
+    leave(&self.shard, step.now_ns)
+    if not stored:
+        fail(NO_MEMORY)
+    return 0
+
+
+cdef inline object spend(Counters self, int kind, object key, object limit, object seconds, object cost, object burst):
+    """One hit on one limit: what fixed_window, sliding_window and gcra share."""
+    cdef Key k
+    cdef Step step
+    cdef Quota quota
+    cdef Verdict verdict
+    cdef Status status
+    cdef int64_t cost_value
+    as_key(key, &k)
+    as_quota(kind, limit, seconds, cost, burst, &quota, &cost_value)
+    begin(&self.shard, &k, &step)
+    status = finish(&self.shard, &k, &step, rules.judge(&step.state, step.now_ns, &quota, cost_value, &verdict))
+    if status != OK and status != REFUSED:
+        fail(status, "seconds", seconds, 0)
+    return verdict.result
 
 
 # ---- the store ------------------------------------------------------------------------------------------------------------
@@ -246,6 +249,7 @@ An in-process store of int64 counters, each with an optional deadline on the mon
 
     def __cinit__(self):
         self.clock = None
+        self.given_up = {}
         self.shard.manual_ns = NULL
         if not gob_table_init(&self.shard.table):
             raise MemoryError()
@@ -360,7 +364,9 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         status = finish(&self.shard, &k, &step, rules.take_one(&step.state))
         if status == OK:
             return step.state.value
-        return -1
+        if status == REFUSED:
+            return -1
+        fail(status)
 
     # ---- the INCR family
 
@@ -399,6 +405,106 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         """
         return add_or_subtract(self, key, amount, ex, px, rules.subtract)
 
+    # ---- rate limits: >= 0 is what remains after this hit, < 0 minus the nanoseconds until it can pass, or NEVER
+
+    def fixed_window(self, key, limit, seconds, cost=1):
+        """A hit of `cost` on a window of `seconds` that runs from its first hit and admits `limit`.
+
+        Returns what remains (>= 0), or minus the nanoseconds until the same hit can pass, or `goblin.NEVER`: compare
+        with 0, never by truth. The entry is an ordinary counter. A refused hit changes nothing; cost 0 only looks.
+        limit, cost: integers >= 0; seconds: an int, a float (to the nearest nanosecond) or a timedelta, > 0, or None
+        for a count that never ends. Errors as for every method; a key of another algorithm: WrongTypeError.
+
+        >>> [counters.fixed_window("api:ann", 2, 60) >= 0 for hit in range(3)]
+        [True, True, False]
+        """
+        return spend(self, COUNTER, key, limit, seconds, cost, None)
+
+    def sliding_window(self, key, limit, seconds, cost=1):
+        """A hit on a sliding-window counter: the previous window counts by the part of it still within `seconds`.
+
+        Results and arguments as for `fixed_window`; limit at most 2**31-1; `seconds` is never None.
+
+        >>> [counters.sliding_window("api:bob", 2, 60) >= 0 for hit in range(3)]
+        [True, True, False]
+        """
+        return spend(self, SLIDING_WINDOW, key, limit, seconds, cost, None)
+
+    def gcra(self, key, limit, seconds, cost=1, *, burst=None):
+        """A hit on a token bucket that holds `burst` (default: `limit`) and refills `limit` every `seconds`, smoothly.
+
+        Never more than burst + limit x t / seconds in any stretch of t seconds. Results and arguments as for
+        `fixed_window`; burst: an integer >= 1; `seconds` is never None.
+
+        >>> [counters.gcra("api:eve", 60, 60, burst=2) >= 0 for hit in range(3)]
+        [True, True, False]
+        """
+        return spend(self, GCRA, key, limit, seconds, cost, burst)
+
+    def type(self, key):
+        """What the entry is: "counter", "sliding-window", "gcra", or None where the key is absent. Source: TYPE.
+
+        >>> remaining = counters.gcra("api:eve", 5, 60)
+        >>> counters.type("api:eve"), counters.type("absent")
+        ('gcra', None)
+        """
+        cdef Key k
+        cdef Step step
+        as_key(key, &k)
+        begin(&self.shard, &k, &step)
+        leave(&self.shard, step.now_ns)
+        if not step.state.exists:
+            return None
+        return "counter" if step.state.kind == COUNTER else "gcra" if step.state.kind == GCRA else "sliding-window"
+
+    # ---- the Store protocol: what RateLimiter and the decorators use (see store.py)
+
+    def decide(self, entries, cost=1, mode="hit", *, max_wait_ns=None):
+        """One hit of `cost` on several limits, all or nothing in one step.
+
+        entries: (key, quota) pairs, a quota being (algorithm, amount, period_ns, burst) with "fixed-window",
+        "sliding-window" or "gcra", period_ns None for a count that never ends, burst None for the amount. mode: "hit";
+        "peek", which spends nothing; or "reserve" (gcra), which takes the first instant that all admit, if that is at
+        most `max_wait_ns` away. Returns (verdict, remaining, reset_ns, index, at_ns, stamps): the verdict as of the
+        single calls, the least that remains, the time until the deciding limit's whole quota would pass (-1: never),
+        which limit decided, when the hit counts, and a stamp per entry for `refund` and `unreserve`, or None if nothing
+        was spent. Cost in proportion to the number of entries.
+
+        >>> counters.decide([("m", ("fixed-window", 2, 60 * 10**9, None)), ("h", ("gcra", 9, 3600 * 10**9, None))])[0]
+        1
+        """
+        return decide_entries(&self.shard, entries, cost, mode, max_wait_ns)
+
+    def refund(self, stamps, cost):
+        """Give back what a hit of `cost` still weighs, each limit by itself, in one step. Whether anything was.
+
+        >>> hit = counters.decide([("n", ("fixed-window", 2, None, None))])
+        >>> counters.refund(hit[-1], 1), counters.get("n")
+        (True, 0)
+        """
+        return refund_stamps(&self.shard, stamps, cost)
+
+    def unreserve(self, stamps):
+        """Give up a reservation: each entry goes back, unless somebody has reserved behind it since.
+
+        >>> entry = [("w", ("gcra", 1, 10**9, None))]
+        >>> taken, waits = counters.decide(entry, 1, "reserve"), counters.decide(entry, 1, "reserve")
+        >>> counters.unreserve(waits[-1])
+        """
+        unreserve_stamps(&self.shard, self.given_up, stamps)
+
+    def now_ns(self):
+        """The store's clock, nanoseconds: never less than any reading before.
+
+        >>> goblin.Counters(clock=goblin.ManualClock(5)).now_ns()
+        5
+        """
+        cdef int64_t now_ns
+        lock(&self.shard)
+        now_ns = read_clock(&self.shard)
+        unlock(&self.shard)
+        return now_ns
+
     # ---- reading and writing
 
     def get(self, key, default=None):
@@ -412,6 +518,8 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         as_key(key, &k)
         begin(&self.shard, &k, &step)
         leave(&self.shard, step.now_ns)
+        if GOB_UNLIKELY(step.state.kind != COUNTER):
+            fail(WRONG_KIND)
         return step.state.value if step.state.exists else default
 
     def set(self, key, value, *, ex=None, px=None, keepttl=False, nx=False, xx=False, get=False):
@@ -440,22 +548,25 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         if timed and keep_ttl:
             raise errors.conflict("keepttl", "px" if ex is None else "ex")
         judge_expiry(ex, px, &ttl)
+        if self.given_up:
+            forget(self, (key,))
         begin(&self.shard, &k, &step)
         old = step.state
         if timed:
             status = rules.deadline_after(step.now_ns, ttl.ns, &deadline_ns)
         if status == OK:
-            if (only_absent and old.exists) or (only_present and not old.exists):
+            if (keep_ttl or want_old) and old.kind != COUNTER:
+                status = WRONG_KIND
+            elif (only_absent and old.exists) or (only_present and not old.exists):
                 status = REFUSED
             else:
-                step.state.value = new_value
-                step.state.exists = True
+                rules.put(&step.state, new_value)
                 if not keep_ttl:
                     rules.set_deadline(&step.state, deadline_ns)
         status = finish(&self.shard, &k, &step, status)
         if status == BAD_TIME:
             raise_bad_expiry(ex, px)
-        if status == NO_MEMORY:
+        if status == NO_MEMORY or status == WRONG_KIND:
             fail(status)
         if want_old:
             return old.value if old.exists else None
@@ -476,10 +587,9 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         as_value(value, "value", &new_value)
         begin(&self.shard, &k, &step)
         old = step.state
-        step.state.value = new_value
-        step.state.exists = True
+        rules.put(&step.state, new_value)
         rules.set_deadline(&step.state, GOB_NO_DEADLINE)
-        status = finish(&self.shard, &k, &step, OK)
+        status = finish(&self.shard, &k, &step, OK if old.kind == COUNTER else WRONG_KIND)
         if status != OK:
             fail(status)
         return old.value if old.exists else None
@@ -493,11 +603,14 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         cdef Key k
         cdef Step step
         cdef State old
+        cdef Status status
         as_key(key, &k)
         begin(&self.shard, &k, &step)
         old = step.state
         step.state.exists = False
-        finish(&self.shard, &k, &step, OK)
+        status = finish(&self.shard, &k, &step, OK if old.kind == COUNTER else WRONG_KIND)
+        if status != OK:
+            fail(status)
         return old.value if old.exists else None
 
     def getex(self, key, *, ex=None, px=None, persist=False):
@@ -523,6 +636,8 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         begin(&self.shard, &k, &step)
         if timed:
             status = rules.deadline_after(step.now_ns, ttl.ns, &deadline_ns)
+        if status == OK and step.state.kind != COUNTER:
+            status = WRONG_KIND
         if status == OK and not (step.state.exists and (timed or drop_ttl)):
             status = REFUSED  # nothing to write
         if status == OK:
@@ -530,6 +645,8 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         status = finish(&self.shard, &k, &step, status)
         if status == BAD_TIME:
             raise_bad_expiry(ex, px)
+        if status == WRONG_KIND:
+            fail(status)
         return step.state.value if step.state.exists else None
 
     def mget(self, *keys):
@@ -563,7 +680,7 @@ An in-process store of int64 counters, each with an optional deadline on the mon
                 look_up(&self.shard, &array[i], &step)
                 found[i] = step.state
             leave(&self.shard, step.now_ns)
-            return [found[i].value if found[i].exists else None for i in range(count)]
+            return [found[i].value if found[i].exists and found[i].kind == COUNTER else None for i in range(count)]
         finally:
             PyMem_Free(found)
             PyMem_Free(array)
@@ -576,33 +693,31 @@ An in-process store of int64 counters, each with an optional deadline on the mon
 
         >>> counters.mset({"apples": 3, "pears": "5"})
         """
-        cdef Key *array = NULL
-        cdef int64_t *values
+        cdef Slot *slots
         cdef Py_ssize_t i, count
+        cdef int64_t value
         cdef list pairs
-        cdef bint stored
         try:
             items = mapping.items
         except AttributeError:
             raise TypeError(
                 f"mset takes a mapping of keys to values, not {errors._type_name(type(mapping))}") from None
-        pairs = [(k, v) for k, v in items()]
+        pairs = [(k, v) for k, v in items()]  # holds the keys that the slots point into
         count = len(pairs)
-        keys = tuple([pair[0] for pair in pairs])
-        array = <Key *>PyMem_Malloc((<size_t>count + 1) * sizeof(Key))
-        values = <int64_t *>PyMem_Malloc((<size_t>count + 1) * sizeof(int64_t))
+        slots = <Slot *>PyMem_Malloc((<size_t>count + 1) * sizeof(Slot))
+        if slots == NULL:
+            raise MemoryError()
         try:
-            if array == NULL or values == NULL:
-                raise MemoryError()
             for i in range(count):
-                as_key(keys[i], &array[i])
-                as_value((<tuple>pairs[i])[1], "value", &values[i])
-            stored = set_several(&self.shard, array, values, count)
+                as_key((<tuple>pairs[i])[0], &slots[i].key)
+                as_value((<tuple>pairs[i])[1], "value", &value)
+                slots[i].state = rules.absent()
+                rules.put(&slots[i].state, value)
+            if self.given_up:
+                forget(self, [pair[0] for pair in pairs])
+            store_several(self, slots, count)
         finally:
-            PyMem_Free(values)
-            PyMem_Free(array)
-        if not stored:
-            fail(NO_MEMORY)
+            PyMem_Free(slots)
 
     # ---- keys
 
@@ -615,6 +730,8 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         cdef Key *array = as_keys(keys)
         cdef Step step
         cdef Py_ssize_t i, removed = 0
+        if self.given_up:
+            forget(self, keys)
         begin_several(&self.shard, &step)
         for i in range(len(keys)):
             look_up(&self.shard, &array[i], &step)
@@ -683,10 +800,15 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         cdef Status status = REFUSED
         as_key(key, &k)
         begin(&self.shard, &k, &step)
-        if step.state.exists and step.state.deadline_ns != GOB_NO_DEADLINE:
+        if step.state.kind != COUNTER:
+            status = WRONG_KIND
+        elif step.state.exists and step.state.deadline_ns != GOB_NO_DEADLINE:
             rules.set_deadline(&step.state, GOB_NO_DEADLINE)
             status = OK
-        return finish(&self.shard, &k, &step, status) == OK
+        status = finish(&self.shard, &k, &step, status)
+        if status == WRONG_KIND:
+            fail(status)
+        return status == OK
 
     def ttl(self, key):
         """Seconds left, rounded half up; -1 without a TTL, -2 where the key is absent. Source: TTL.
@@ -729,6 +851,8 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         leave(&self.shard, step.now_ns)
         if not step.state.exists:
             raise KeyError(key)
+        if step.state.kind != COUNTER:
+            fail(WRONG_KIND)
         return step.state.value
 
     def __setitem__(self, key, value):
@@ -740,6 +864,8 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         cdef Step step
         cdef bint present
         as_key(key, &k)
+        if self.given_up:
+            forget(self, (key,))
         begin(&self.shard, &k, &step)
         present = step.state.exists
         step.state.exists = False
@@ -756,8 +882,9 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         match: str or bytes, compared byte by byte; None: every key. A key present from start to end comes exactly
         once, whatever is added or removed meanwhile. Atomic a segment (about 1,600 keys) at a time. Source: SCAN.
 
+        >>> counters.mset({"rate:ann": 1, "rate:bob": 2, "quota:ann": 3})
         >>> sorted(counters.scan_iter("rate:*"))
-        ['rate:user42']
+        ['rate:ann', 'rate:bob']
         """
         return scan(self, &self.shard, as_pattern(match), False)
 
@@ -805,6 +932,7 @@ An in-process store of int64 counters, each with an optional deadline on the mon
 
         >>> counters.clear()
         """
+        self.given_up.clear()
         lock(&self.shard)
         gob_table_clear(&self.shard.table)
         unlock(&self.shard)

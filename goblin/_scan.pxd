@@ -1,3 +1,4 @@
+# Iteration over a store, for the core.
 from goblin._step cimport Shard
 
 

@@ -6,6 +6,7 @@ from libc.stdint cimport int64_t, uint32_t
 from libc.string cimport memset
 
 from goblin._glob cimport glob_match
+from goblin._rules cimport COUNTER
 from goblin._step cimport Shard, lock, read_clock, unlock
 from goblin._table cimport gob_item, gob_page, gob_page_free, gob_table_page
 
@@ -66,6 +67,8 @@ cdef class _Scan:
                 item = &self.page.items[self.at]
                 data = self.page.keys + item.key_at
                 self.at += 1
+                if self.with_values and item.kind != COUNTER:
+                    continue  # what a limiter keeps there is no count
                 if self.pattern is not None and not glob_match(
                         self.pattern, len(self.pattern), data, item.key_len):
                     continue

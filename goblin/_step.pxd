@@ -57,6 +57,7 @@ cdef inline void load(Step *step) noexcept nogil:
     if step.record != NULL and not gob_expired(step.record, step.now_ns):
         step.state.value = step.record.value
         step.state.deadline_ns = step.record.deadline
+        step.state.kind = step.record.kind
         step.state.exists = True
     else:
         step.state = rules.absent()
@@ -89,6 +90,7 @@ cdef inline Status keep(Shard *self, const Key *key, Step *step) noexcept nogil:
             return NO_MEMORY
     record.value = step.state.value
     record.deadline = step.state.deadline_ns
+    record.kind = step.state.kind
     return OK
 
 
@@ -117,3 +119,41 @@ cdef inline void look_up(Shard *self, const Key *key, Step *step) noexcept nogil
     """As begin(), inside a step that has begun."""
     step.record = gob_table_find(&self.table, key.hash, key.data, key.length)
     load(step)
+
+
+# A key and the state to keep under it, for steps on several keys.
+cdef struct Slot:
+    Key key
+    State state
+
+
+cdef enum:
+    FRESH = -1  # the deadline of a record that the running step has made: real ones are not negative
+
+
+cdef inline bint keep_several(Shard *self, const Slot *slots, Py_ssize_t count, int64_t now_ns) noexcept nogil:
+    """Keep all states or, without memory, none: first every key gets a record, then every record its state."""
+    cdef gob_record *record
+    cdef Py_ssize_t i, made
+    cdef uint64_t before = self.table.count
+    for i in range(count):
+        if gob_table_find(&self.table, slots[i].key.hash, slots[i].key.data, slots[i].key.length) == NULL:
+            record = gob_table_insert(&self.table, slots[i].key.hash, slots[i].key.data, slots[i].key.length)
+            if record == NULL:
+                for made in range(i):
+                    record = gob_table_find(
+                        &self.table, slots[made].key.hash, slots[made].key.data, slots[made].key.length)
+                    if record != NULL and record.deadline == FRESH:
+                        gob_table_erase(&self.table, record)
+                return False
+            record.deadline = FRESH
+    for i in range(count):
+        record = gob_table_find(&self.table, slots[i].key.hash, slots[i].key.data, slots[i].key.length)
+        if record.deadline != FRESH and gob_expired(record, now_ns):
+            self.reclaimed += 1
+        record.value = slots[i].state.value
+        record.deadline = slots[i].state.deadline_ns
+        record.kind = slots[i].state.kind
+    for before in range(before, self.table.count):
+        self.reclaimed += gob_table_tend(&self.table, now_ns)  # each creation pays its share of the sweep
+    return True

@@ -11,6 +11,18 @@ cdef extern from "_port.h" nogil:
     bint gob_sub_overflows(int64_t a, int64_t b, int64_t *out)
     bint gob_mul_overflows(int64_t a, int64_t b, int64_t *out)
     int64_t gob_monotonic_ns()
+
+    ctypedef struct gob_u128:
+        uint64_t high
+        uint64_t low
+
+    gob_u128 gob_u128_product(uint64_t a, uint64_t b)
+    gob_u128 gob_u128_add(gob_u128 a, gob_u128 b)
+    gob_u128 gob_u128_sub(gob_u128 a, gob_u128 b)
+    gob_u128 gob_u128_from(uint64_t a)
+    bint gob_u128_less(gob_u128 a, gob_u128 b)
+    uint64_t gob_u128_divide(gob_u128 a, uint64_t divisor, uint64_t *remainder)
+
     bint GOB_LIKELY(bint condition)
     bint GOB_UNLIKELY(bint condition)
 

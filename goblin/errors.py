@@ -6,8 +6,43 @@ a type's name is read by `type` itself.
 """
 
 from datetime import timedelta
+from math import inf
+from typing import TYPE_CHECKING
 
-__all__: list[str] = []
+if TYPE_CHECKING:
+    from goblin._limiter import Decision
+
+__all__ = ["RateLimitExceeded", "WrongTypeError"]
+
+
+class WrongTypeError(TypeError):
+    """The entry under the key belongs to another command or rate-limiting algorithm; nothing has changed.
+
+    `Counters.type(key)` names what it is; `set` and `delete` replace or remove it. Source: Redis' WRONGTYPE.
+    """
+
+
+class RateLimitExceeded(Exception):
+    """What a decorated function raises when its limit refuses the call.
+
+    decision: the refusing `Decision`. `retry_after` is its wait in seconds, `inf` if the call can never pass.
+    """
+
+    def __init__(self, decision: "Decision") -> None:
+        super().__init__(decision)
+        self.decision = decision
+
+    @property
+    def retry_after(self) -> float:
+        return self.decision.retry_after
+
+    def __str__(self) -> str:
+        limit, wait = self.decision.limit, self.decision.retry_after
+        when = "it can never pass" if wait == inf else f"retry after {wait:g} s"
+        return f"rate limit exceeded: {limit} for key {self.decision.key!r}; {when}"
+
+
+WRONG_KIND = "Operation against a key holding the wrong kind of value"
 
 INT64_MIN = -(2**63)
 INT64_MAX = 2**63 - 1
@@ -15,8 +50,13 @@ _INT64 = f"{INT64_MIN} to {INT64_MAX}"
 _SHOWN_CHARACTERS = 80
 _SHOWN_BITS = 128
 
-_type_name = type.__dict__["__name__"].__get__
 _NOT_AN_INTEGER = "value is not an integer or out of range"
+_name_of_type = type.__dict__["__name__"].__get__
+
+
+def _type_name(kind: type) -> str:
+    # A name can be of a str subclass, whose __format__ a message would run. A slice of it is Python's own str.
+    return str.__getitem__(_name_of_type(kind), slice(None))
 
 
 def _shown(value: object) -> str:
@@ -80,6 +120,22 @@ def key_too_long(length: int) -> ValueError:
 
 def overflow() -> OverflowError:
     return OverflowError("increment or decrement would overflow")
+
+
+def below(name: str, value: object, least: int) -> ValueError:
+    return ValueError(f"{name}={_shown(value)} (allowed: at least {least})")
+
+
+def above(name: str, value: object, most: int) -> ValueError:
+    return ValueError(f"{name}={_shown(value)} (allowed: at most {most})")
+
+
+def not_a_period(name: str, value: object) -> ValueError:
+    return ValueError(f"{name}={_shown_time(value)} (allowed: a finite time that rounds to 1 ns or more)")
+
+
+def not_a_number(name: str, value: object) -> TypeError:
+    return TypeError(f"value is not a number of seconds: {name}={_shown_with_type(value)}")
 
 
 def conflict(first: str, second: str) -> ValueError:

@@ -1,8 +1,8 @@
 """The language of ``python -m goblin``: a line goes in, the reply redis-cli would print comes out.
 
-From top to bottom: words (quoting), replies (printing), the table of commands, and :class:`Shell`, which puts them
-together over one store. A new command is one decorated function in the table. Reading lines from a terminal or a pipe
-is ``__main__.py``'s part.
+From top to bottom: arguments, the table of commands, and :class:`Shell`, which puts them together over one store. A new
+command is one decorated function in the table. Words and printed replies are ``shell_text.py``'s part, reading lines
+from a terminal or a pipe ``__main__.py``'s.
 
 What the commands do is :class:`goblin.Counters`' affair. This file turns words into its arguments and results into
 replies, and keeps Redis' texts of errors and Redis' order among them: the number of words first, then the options
@@ -16,12 +16,10 @@ import textwrap
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from goblin import Counters, ManualClock
+from goblin import Counters, ManualClock, WrongTypeError
+from goblin.shell_text import Reply, format_reply, split_words, strip_prompt
 
 __all__ = ["COMMANDS", "Command", "Quit", "Shell", "format_reply", "split_words", "strip_prompt"]
-
-# A str is a status line (OK), bytes are a bulk string ("11"), None is (nil).
-Reply = int | str | bytes | None | list[bytes | None]
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
@@ -34,113 +32,6 @@ class CommandError(Exception):
     """A command refused in Redis' own words, which are the exception's text."""
 
 
-# ---- Words ----------------------------------------------------------------------------------------------------------
-
-_BLANKS = re.compile(rb"[\s\0]*")
-
-# A word is a run of these parts. A closing quote has to end its word, as in redis-cli: 'a'b is a slip, not a word.
-_PART = re.compile(
-    rb"""
-      "(?P<double>(?:[^"\\]|\\.)*)"(?=[\s\0]|\Z)
-    | '(?P<single>(?:[^'\\]|\\'|\\(?!'))*)'(?=[\s\0]|\Z)
-    | (?P<plain>[^\s\0"']+)
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-_ESCAPE = re.compile(rb"\\(?:x([0-9a-fA-F]{2})|(.))", re.DOTALL)
-_CONTROL = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"a": b"\a"}
-
-# "> ", "goblin> ", "127.0.0.1:6379> ", "[::1]:6379[2]> ": lines pasted from a page or from a terminal have one.
-_PROMPT = re.compile(rb"""\s*(?:(?:goblin|[^\s#"'>]+:\d+(?:\[\d+\])?)?>(?:\s+|\Z))?""")
-
-
-def split_words(line: bytes) -> list[bytes]:
-    r"""Split a line into words by redis-cli's rules of quoting.
-
-    Inside ``"..."`` the escapes are ``\n \r \t \b \a \xHH``, and any other character after a backslash stands for
-    itself; inside ``'...'`` only ``\'`` is one. A ``#`` where a word could begin starts a comment (goblin's own).
-
-    Raises:
-        ValueError: "Invalid argument(s)", for a quote left open or a closing quote that does not end its word.
-
-    >>> split_words(rb'SET "my key" 10  # ten')
-    [b'SET', b'my key', b'10']
-    """
-    words = []
-    position = _skip_blanks(line, 0)
-    while position < len(line) and line[position : position + 1] != b"#":
-        word = b""
-        while position < len(line) and _skip_blanks(line, position) == position:
-            part = _PART.match(line, position)
-            if part is None:
-                raise ValueError("Invalid argument(s)")
-            word += _unquote(part)
-            position = part.end()
-        words.append(word)
-        position = _skip_blanks(line, position)
-    return words
-
-
-def strip_prompt(line: bytes) -> bytes:
-    """The line without blanks around it and without a leading ``> ``, ``goblin> `` or ``host:port> ``."""
-    return line[_PROMPT.match(line).end() :].strip()  # type: ignore[union-attr]  # the pattern matches everywhere
-
-
-def _skip_blanks(line: bytes, position: int) -> int:
-    return _BLANKS.match(line, position).end()  # type: ignore[union-attr]  # the pattern matches everywhere
-
-
-def _unquote(part: re.Match[bytes]) -> bytes:
-    if part["double"] is not None:
-        return _ESCAPE.sub(_unescape, part["double"])
-    if part["single"] is not None:
-        return part["single"].replace(b"\\'", b"'")
-    return part["plain"]
-
-
-def _unescape(escape: re.Match[bytes]) -> bytes:
-    if escape[1] is not None:
-        return bytes.fromhex(escape[1].decode())
-    return _CONTROL.get(escape[2], escape[2])
-
-
-# ---- Replies --------------------------------------------------------------------------------------------------------
-
-
-def _quoted_byte(byte: int) -> bytes:
-    named = {ord('"'): b'\\"', ord("\\"): b"\\\\"}
-    named.update((control[0], b"\\" + letter) for letter, control in _CONTROL.items())
-    return named.get(byte) or (b"%c" % byte if 0x20 <= byte < 0x7F else b"\\x%02x" % byte)
-
-
-_QUOTED = [_quoted_byte(byte) for byte in range(256)]
-
-
-def format_reply(reply: Reply) -> bytes:
-    r"""A reply as redis-cli prints it on a terminal, without the final newline.
-
-    >>> format_reply(3), format_reply(b"11"), format_reply(None), format_reply("OK")
-    (b'(integer) 3', b'"11"', b'(nil)', b'OK')
-    """
-    if reply is None:
-        return b"(nil)"
-    if isinstance(reply, str):
-        return reply.encode()
-    if isinstance(reply, bytes):
-        return b'"' + b"".join([_QUOTED[byte] for byte in reply]) + b'"'
-    if isinstance(reply, int):
-        return b"(integer) %d" % reply
-    if not reply:
-        return b"(empty array)"
-    width = len(str(len(reply)))
-    return b"\n".join(b"%*d) %s" % (width, number, format_reply(item)) for number, item in enumerate(reply, 1))
-
-
-def _bulk(value: int | None) -> bytes | None:
-    """A counter's value as Redis hands it out: a string of digits."""
-    return None if value is None else b"%d" % value
-
-
 # ---- Arguments ------------------------------------------------------------------------------------------------------
 
 
@@ -150,6 +41,13 @@ def _integer(word: bytes) -> int:
     if len(word) <= 20 and re.fullmatch(rb"0|-?[1-9][0-9]*", word) and INT64_MIN <= int(word) <= INT64_MAX:
         return int(word)
     raise CommandError("ERR value is not an integer or out of range")
+
+
+def _number(word: bytes) -> int | float:
+    """A number of seconds, whole or with a decimal point."""
+    if re.fullmatch(rb"-?[0-9]{1,18}\.[0-9]{1,9}", word):
+        return float(word)
+    return _integer(word)
 
 
 class _Options:
@@ -201,6 +99,11 @@ def _printable(word: bytes) -> str:
     """A word for an error text: at most 128 bytes of it, as in Redis, and nothing that could move a terminal's cursor."""
     text = word[:128].decode("utf-8", "backslashreplace")
     return "".join(character if character.isprintable() else " " for character in text)
+
+
+def _bulk(value: int | None) -> bytes | None:
+    """A counter's value as Redis hands it out: a string of digits."""
+    return None if value is None else b"%d" % value
 
 
 # ---- The commands ---------------------------------------------------------------------------------------------------
@@ -397,6 +300,33 @@ def _pexpire(counters: Counters, key: bytes, milliseconds: bytes, *words: bytes)
     return int(counters.pexpire(key, _integer(milliseconds), **flags))
 
 
+_COST = "One hit; replies what remains, or minus the nanoseconds until it can pass. COST 0 only looks."
+
+
+@_command("FIXED.WINDOW", arity=-4, args="key limit seconds [COST n]", summary=f"Fixed window rate limit. {_COST}")
+def _fixed_window(counters: Counters, key: bytes, limit: bytes, seconds: bytes, *words: bytes) -> Reply:
+    cost = _Options(words, valued=("COST",)).integer("COST")
+    return counters.fixed_window(key, _integer(limit), _number(seconds), 1 if cost is None else cost)
+
+
+@_command("SLIDING.WINDOW", arity=-4, args="key limit seconds [COST n]", summary=f"Sliding window rate limit. {_COST}")
+def _sliding_window(counters: Counters, key: bytes, limit: bytes, seconds: bytes, *words: bytes) -> Reply:
+    cost = _Options(words, valued=("COST",)).integer("COST")
+    return counters.sliding_window(key, _integer(limit), _number(seconds), 1 if cost is None else cost)
+
+
+@_command("GCRA", arity=-4, args="key limit seconds [COST n] [BURST n]", summary=f"Token bucket rate limit. {_COST}")
+def _gcra(counters: Counters, key: bytes, limit: bytes, seconds: bytes, *words: bytes) -> Reply:
+    options = _Options(words, valued=("COST", "BURST"))
+    cost, burst = options.integer("COST"), options.integer("BURST")
+    return counters.gcra(key, _integer(limit), _number(seconds), 1 if cost is None else cost, burst=burst)
+
+
+@_command("TYPE", arity=2, args="key", summary="What the entry is: counter, sliding-window, gcra, or none.")
+def _type(counters: Counters, key: bytes) -> Reply:
+    return counters.type(key) or "none"
+
+
 @_command("TTL", arity=2, args="key", summary="Seconds left, rounded; -1 without a TTL, -2 for an absent key.")
 def _ttl(counters: Counters, key: bytes) -> Reply:
     return counters.ttl(key)
@@ -513,6 +443,8 @@ class Shell:
             return format_reply(command.run(self.counters, *words[1:]))
         except CommandError as error:
             message = str(error)
+        except WrongTypeError as error:
+            message = f"WRONGTYPE {error}"
         except (ValueError, OverflowError) as error:
             message = _redis_text(str(error), name)
         return b"(error) " + message.encode()

@@ -292,7 +292,8 @@ ARITIES = {
     "increx": (2, 2), "goblin.pincrex": (2, 2), "pincrex": (2, 2), "goblin.incrbound": (3, None), "incrbound": (3, None),
     "goblin.decrpos": (1, 1), "decrpos": (1, 1), "expire": (2, None), "pexpire": (2, None), "ttl": (1, 1), "pttl": (1, 1),
     "persist": (1, 1), "del": (1, None), "exists": (1, None), "keys": (1, 1), "dbsize": (0, 0), "flushall": (0, None),
-    "help": (0, None), "quit": (0, None), "exit": (0, None),
+    "help": (0, None), "quit": (0, None), "exit": (0, None), "fixed.window": (3, None), "sliding.window": (3, None),
+    "gcra": (3, None), "type": (1, 1),
 }  # fmt: skip
 
 
@@ -469,3 +470,32 @@ def test_advance_without_manual_clock_is_a_comment():
     assert shell.answer(b"SET k 1 EX 1000") == b"OK"
     assert shell.answer(b"#@advance 5000") == shell.answer(b"#@advance nonsense") == b""
     assert shell.answer(b"EXISTS k") == b"(integer) 1"
+
+
+# ---- rate limits ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("lines", "replies"),
+    [
+        (["FIXED.WINDOW f 2 60"] * 3, ["(integer) 1", "(integer) 0", "(integer) -60000000000"]),
+        (["SLIDING.WINDOW s 1 60 COST 1", "sliding.window s 1 60"], ["(integer) 0", "(integer) -60000000000"]),
+        (["GCRA g 60 60 BURST 2 COST 2", "GCRA g 60 60 BURST 2"], ["(integer) 0", "(integer) -1000000000"]),
+        (["FIXED.WINDOW f 2 60 COST 3"], ["(integer) -9223372036854775808"]),
+        (["GCRA g 1 0.25", "GCRA g 1 0.25"], ["(integer) 0", "(integer) -250000000"]),
+        (["TYPE x", "INCR x", "TYPE x"], ["none", "(integer) 1", "counter"]),
+        (["SLIDING.WINDOW s 1 60", "TYPE s", "GCRA g 1 60", "TYPE g"], ["(integer) 0", "sliding-window", "(integer) 0", "gcra"]),
+        (
+            ["GCRA g 1 60", "INCR g", "SLIDING.WINDOW g 1 60"],
+            ["(integer) 0"] + ["(error) WRONGTYPE Operation against a key holding the wrong kind of value"] * 2,
+        ),
+        (["GCRA g 1"], ["(error) ERR wrong number of arguments for 'gcra' command"]),
+        (["GCRA g 1 60 TWICE 2"], ["(error) ERR syntax error"]),
+        (["FIXED.WINDOW f x 60", "FIXED.WINDOW f 1 1e3"], ["(error) ERR value is not an integer or out of range"] * 2),
+        (["FIXED.WINDOW f -1 60"], ["(error) ERR limit=-1 (allowed: at least 0)"]),
+        (["FIXED.WINDOW f 1 99999999999"], ["(error) ERR invalid expire time in 'fixed.window' command"]),
+    ],
+)
+def test_rate_limit_commands_reply_verdicts(lines, replies):
+    shell = Shell(clock=goblin.ManualClock())
+    assert [shell.answer(line.encode()).decode() for line in lines] == replies

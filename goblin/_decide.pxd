@@ -1,0 +1,37 @@
+# One hit on several limits at once: the C side, for the core and the limiter.
+from libc.stdint cimport int64_t
+
+from goblin._rules cimport GCRA, Quota, State, Status, Verdict
+from goblin._step cimport Shard, Slot
+
+
+cdef enum Mode:
+    HIT      # spend if every limit admits
+    PEEK     # what a hit would get; nothing is spent
+    RESERVE  # gcra only: spend at the first instant that every limit admits, if that is soon enough
+
+
+cdef struct Outcome:
+    Verdict verdict    # the deciding limit's; `remaining` is the least of all
+    Py_ssize_t index   # of the deciding limit
+    int64_t at_ns      # when the hit counts: now, or the instant reserved
+    bint spent
+
+
+cdef Status decide(
+    Shard *shard, Slot *slots, const Quota *quotas, State *before, Py_ssize_t count, int64_t cost, Mode mode,
+    int64_t max_wait_ns, Outcome *out
+) noexcept nogil
+
+cdef inline int64_t mark_of(const Quota *quota, const Slot *slot, const Outcome *outcome) noexcept nogil:
+    """What refund() needs to know of a hit: the deadline it left behind; under gcra its own time."""
+    return outcome.at_ns if quota.kind == GCRA else slot.state.deadline_ns
+
+cdef bint give_back(
+    Shard *shard, Slot *slots, const Quota *quotas, const int64_t *marks_ns, Py_ssize_t count, int64_t cost
+) noexcept nogil
+
+cdef object decide_entries(Shard *shard, object entries, object cost, object mode, object max_wait_ns)
+cdef object refund_stamps(Shard *shard, object stamps, object cost)
+cdef int unreserve_stamps(Shard *shard, dict given_up, object stamps) except -1
+cdef int forget_given_up(dict given_up, object key) except -1

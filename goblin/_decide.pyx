@@ -1,0 +1,357 @@
+"""One hit on several limits at once, all or nothing in one step; and its undoing."""
+from itertools import islice
+
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.datetime cimport import_datetime
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from libc.stdint cimport int64_t
+from libc.string cimport memcmp
+
+from goblin import errors
+from goblin cimport _rules as rules
+from goblin._args cimport Key, as_int64, as_key
+from goblin._rules cimport (
+    BAD_TIME, COUNTER, GCRA, MOST_IN_WINDOW, NEVER, NO_MEMORY, OK, REFUSED, SLIDING_WINDOW, WRONG_KIND,
+    FOREVER, Quota, State, Status, Verdict, horizon_of, judge,
+)
+from goblin._step cimport (
+    Shard, Slot, Step, begin, begin_several, finish, keep, keep_several, leave, look_up,
+)
+from goblin._table cimport GOB_NO_DEADLINE
+
+import_datetime()
+
+
+# ---- the step ------------------------------------------------------------------------------------------------------------
+
+cdef inline Status decide_one(
+    Shard *shard, Slot *slot, const Quota *quota, int64_t cost, Outcome *out
+) noexcept nogil:
+    """The common case, without a second look at the table."""
+    cdef Step step
+    cdef Status status
+    begin(shard, &slot.key, &step)
+    status = finish(shard, &slot.key, &step, judge(&step.state, step.now_ns, quota, cost, &out.verdict))
+    slot.state = step.state
+    out.index = 0
+    out.at_ns = step.now_ns
+    out.spent = status == OK
+    return OK if status == REFUSED else status
+
+
+cdef Status judge_all(
+    Slot *slots, const Quota *quotas, const State *before, Py_ssize_t count, int64_t at_ns, int64_t cost, Outcome *out
+) noexcept nogil:
+    """What a hit at `at_ns` would get from every limit. The smallest verdict decides, the first named on a tie."""
+    cdef Py_ssize_t i
+    cdef Verdict verdict
+    cdef Status status
+    for i in range(count):
+        slots[i].state = before[i]
+        status = judge(&slots[i].state, at_ns, &quotas[i], cost, &verdict)
+        if status != OK and status != REFUSED:
+            out.index = i
+            return status
+        if i == 0 or verdict.result < out.verdict.result:
+            out.verdict = verdict
+            out.index = i
+    return OK
+
+
+cdef inline void look_all(
+    const Quota *quotas, const State *before, Py_ssize_t count, int64_t now_ns, Outcome *out
+) noexcept nogil:
+    """For a hit that was not spent: the least that remains as it is, and the deciding limit's reset as it is."""
+    cdef Py_ssize_t i
+    cdef State state
+    cdef Verdict verdict
+    for i in range(count):
+        state = before[i]
+        judge(&state, now_ns, &quotas[i], 0, &verdict)  # cannot fail: it did not a moment ago
+        if i == 0 or verdict.remaining < out.verdict.remaining:
+            out.verdict.remaining = verdict.remaining
+        if i == out.index:
+            out.verdict.reset_ns = verdict.reset_ns
+
+
+cdef Status decide(
+    Shard *shard, Slot *slots, const Quota *quotas, State *before, Py_ssize_t count, int64_t cost, Mode mode,
+    int64_t max_wait_ns, Outcome *out
+) noexcept nogil:
+    """OK, also where the hit is refused: see the outcome. Otherwise nothing has changed."""
+    cdef Step step
+    cdef Status status
+    cdef Outcome later
+    cdef Py_ssize_t i
+    cdef bint spend = mode != PEEK and cost > 0
+    if count == 1 and mode == HIT:
+        return decide_one(shard, slots, quotas, cost, out)
+    begin_several(shard, &step)
+    for i in range(count):
+        look_up(shard, &slots[i].key, &step)
+        before[i] = step.state
+    out.at_ns = step.now_ns
+    out.spent = False
+    status = judge_all(slots, quotas, before, count, step.now_ns, cost, out)
+    if status == OK and out.verdict.result < 0:
+        spend = spend and mode == RESERVE and out.verdict.result != NEVER and -out.verdict.result <= max_wait_ns
+        if spend:
+            # When the longest wait is over, every limit admits. An instant beyond the clock's end never comes.
+            later.at_ns = step.now_ns - out.verdict.result
+            if judge_all(slots, quotas, before, count, later.at_ns, cost, &later) == OK:
+                out.at_ns = later.at_ns
+                out.index = later.index  # as of a hit at that instant
+                out.verdict.remaining = later.verdict.remaining
+                out.verdict.reset_ns = later.verdict.reset_ns
+            else:
+                out.verdict.result = NEVER
+                spend = False
+    if status == OK:
+        if not spend:
+            look_all(quotas, before, count, step.now_ns, out)
+        elif keep_several(shard, slots, count, step.now_ns):
+            out.spent = True
+        else:
+            status = NO_MEMORY
+    leave(shard, step.now_ns)
+    return status
+
+
+cdef bint give_back(
+    Shard *shard, Slot *slots, const Quota *quotas, const int64_t *marks_ns, Py_ssize_t count, int64_t cost
+) noexcept nogil:
+    """Refund each limit by itself, in one step. Whether anything was given back."""
+    cdef Step step
+    cdef Py_ssize_t i
+    cdef bint given = False
+    begin_several(shard, &step)
+    for i in range(count):
+        look_up(shard, &slots[i].key, &step)
+        if rules.refund(&step.state, step.now_ns, &quotas[i], cost, marks_ns[i]) == OK:
+            keep(shard, &slots[i].key, &step)  # the record is there: no memory is needed
+            given = True
+    leave(shard, step.now_ns)
+    return given
+
+
+# ---- the Store protocol's arguments ---------------------------------------------------------------------------------------
+
+ALGORITHMS = {"fixed-window": COUNTER, "sliding-window": SLIDING_WINDOW, "gcra": GCRA}
+MODES = {"hit": HIT, "peek": PEEK, "reserve": RESERVE}
+
+
+cdef int as_quota_tuple(object quota, Quota *out) except -1:
+    """(algorithm, amount, period_ns or None, burst or None)."""
+    if type(quota) is not tuple or len(quota) != 4:
+        raise TypeError("a quota is a tuple (algorithm, amount, period_ns, burst)")
+    algorithm, amount, period_ns, burst = quota
+    if type(algorithm) is not str or algorithm not in ALGORITHMS:
+        raise ValueError(f"algorithm={errors._shown(algorithm)} (allowed: {', '.join(ALGORITHMS)})")
+    out.kind = ALGORITHMS[algorithm]
+    as_int64(amount, "amount", &out.amount)
+    out.period_ns = 0
+    if period_ns is not None or out.kind != COUNTER:
+        as_int64(period_ns, "period_ns", &out.period_ns)
+        if out.period_ns < 1:
+            raise errors.below("period_ns", period_ns, 1)
+    out.burst = out.amount
+    if burst is not None:
+        as_int64(burst, "burst", &out.burst)
+        if out.kind != GCRA:
+            raise ValueError(f"burst={out.burst} (allowed: with gcra only)")
+        if out.burst < 1:
+            raise errors.below("burst", burst, 1)
+    if out.amount < 0:
+        raise errors.below("amount", amount, 0)
+    if out.kind == SLIDING_WINDOW and out.amount > MOST_IN_WINDOW:
+        raise errors.above("amount", amount, MOST_IN_WINDOW)
+    out.horizon_ns = horizon_of(out)
+    return 0
+
+
+cdef int as_cost(object cost, int64_t *out) except -1:
+    as_int64(cost, "cost", out)
+    if out[0] < 0:
+        raise errors.below("cost", cost, 0)
+    return 0
+
+
+cdef class Entries:
+    """C arrays for the entries of one call. The lists keep the keys alive that the slots point into."""
+    cdef list keys
+    cdef list quota_tuples
+    cdef Py_ssize_t count
+    cdef Slot *slots
+    cdef Quota *quotas
+    cdef State *before
+    cdef int64_t *marks_ns
+
+    def __cinit__(self, list keys not None, list quotas not None):
+        cdef Py_ssize_t i, j, count = len(keys)
+        self.keys, self.quota_tuples, self.count = keys, quotas, count
+        self.slots = <Slot *>PyMem_Malloc((<size_t>count + 1) * sizeof(Slot))
+        self.quotas = <Quota *>PyMem_Malloc((<size_t>count + 1) * sizeof(Quota))
+        self.before = <State *>PyMem_Malloc((<size_t>count + 1) * sizeof(State))
+        self.marks_ns = <int64_t *>PyMem_Malloc((<size_t>count + 1) * sizeof(int64_t))
+        if self.slots == NULL or self.quotas == NULL or self.before == NULL or self.marks_ns == NULL:
+            raise MemoryError()
+        for i in range(count):
+            as_key(keys[i], &self.slots[i].key)
+            as_quota_tuple(quotas[i], &self.quotas[i])
+            for j in range(i):
+                if same_key(&self.slots[i].key, &self.slots[j].key):
+                    raise ValueError(f"key={errors._shown(keys[i])} is named twice (allowed: once a call)")
+
+    def __dealloc__(self):
+        PyMem_Free(self.slots)
+        PyMem_Free(self.quotas)
+        PyMem_Free(self.before)
+        PyMem_Free(self.marks_ns)
+
+
+cdef bint same_key(const Key *a, const Key *b) noexcept:
+    return a.hash == b.hash and a.length == b.length and memcmp(a.data, b.data, a.length) == 0
+
+
+cdef object decide_entries(Shard *shard, object entries, object cost, object mode, object max_wait_ns):
+    cdef list pairs = [(key, quota) for key, quota in entries]
+    cdef Entries hits = Entries.__new__(
+        Entries, [pair[0] for pair in pairs], [pair[1] for pair in pairs])
+    cdef int64_t cost_value, most_wait_ns = GOB_NO_DEADLINE
+    cdef Outcome outcome
+    cdef Status status
+    cdef Py_ssize_t i
+    if hits.count == 0:
+        raise ValueError("entries is empty (allowed: one (key, quota) pair or more)")
+    as_cost(cost, &cost_value)
+    if type(mode) is not str or mode not in MODES:
+        raise ValueError(f"mode={errors._shown(mode)} (allowed: {', '.join(MODES)})")
+    if max_wait_ns is not None:
+        as_int64(max_wait_ns, "max_wait_ns", &most_wait_ns)
+    if MODES[mode] == RESERVE:
+        for i in range(hits.count):
+            if hits.quotas[i].kind != GCRA:
+                raise ValueError("mode='reserve' (allowed: with gcra only)")
+    status = decide(shard, hits.slots, hits.quotas, hits.before, hits.count, cost_value, <Mode><int>MODES[mode],
+                    most_wait_ns, &outcome)
+    if status == WRONG_KIND:
+        raise errors.WrongTypeError(errors.WRONG_KIND)
+    if status == BAD_TIME:
+        raise errors.bad_time("period_ns", pairs[outcome.index][1][2], 1)
+    if status == NO_MEMORY:
+        raise MemoryError("no memory for another counter")
+    return (
+        outcome.verdict.result,
+        outcome.verdict.remaining,
+        -1 if outcome.verdict.reset_ns == FOREVER else outcome.verdict.reset_ns,
+        outcome.index,
+        outcome.at_ns,
+        tuple([stamp_of(hits, i, &outcome, MODES[mode] == RESERVE) for i in range(hits.count)])
+        if outcome.spent else None,
+    )
+
+
+cdef tuple stamp_of(Entries hits, Py_ssize_t i, const Outcome *outcome, bint reserved):
+    """(key, quota, mark, state before, state after); the states of a reservation only."""
+    return (
+        hits.keys[i],
+        hits.quota_tuples[i],
+        mark_of(&hits.quotas[i], &hits.slots[i], outcome),
+        state_tuple(&hits.before[i]) if reserved else None,
+        state_tuple(&hits.slots[i].state) if reserved else None,
+    )
+
+
+cdef object state_tuple(const State *state):
+    return (state.deadline_ns, state.value) if state.exists else None
+
+
+cdef object refund_stamps(Shard *shard, object stamps, object cost):
+    cdef list rows = [(key, quota, mark) for key, quota, mark, before, after in stamps]
+    cdef Entries hits = Entries.__new__(Entries, [row[0] for row in rows], [row[1] for row in rows])
+    cdef int64_t cost_value
+    cdef Py_ssize_t i
+    as_cost(cost, &cost_value)
+    for i in range(hits.count):
+        as_int64(rows[i][2], "stamp", &hits.marks_ns[i])
+        if hits.marks_ns[i] < 0:
+            raise errors.below("stamp", rows[i][2], 0)
+    return give_back(shard, hits.slots, hits.quotas, hits.marks_ns, hits.count, cost_value)
+
+
+# ---- giving up a reservation ------------------------------------------------------------------------------------------------
+#
+# A reservation moved an entry from one state to another. If it is still in that other state, nobody has reserved since,
+# and it is put back; then so are slots directly before it that were given up earlier. Otherwise somebody behind it has
+# been told his time, and nobody may be put beside him: the slot stays empty, and is noted in case he gives up as well.
+# A note says: state after the given-up slot -> state before it. Noting comes before looking, so of two threads that give
+# up neighbouring slots at once, at least one sees both.
+
+cdef bytes key_bytes(object key):
+    cdef Key k
+    as_key(key, &k)
+    return PyBytes_FromStringAndSize(k.data, <Py_ssize_t>k.length)
+
+
+cdef tuple state_under(Shard *shard, const Key *key):
+    """(state tuple or None, now)."""
+    cdef Step step
+    begin(shard, key, &step)
+    leave(shard, step.now_ns)
+    if step.state.exists and step.state.kind == GCRA:
+        return (step.state.deadline_ns, step.state.value), step.now_ns
+    return None, step.now_ns
+
+
+cdef bint swap_state(Shard *shard, const Key *key, tuple expected, object replacement) except? -1:
+    """Put `replacement` in the place of `expected`, if that is what is there."""
+    cdef Step step
+    cdef Status status = REFUSED
+    cdef int64_t deadline_ns = expected[0], value = expected[1], new_deadline_ns = 0, new_value = 0
+    if replacement is not None:
+        new_deadline_ns, new_value = replacement
+    begin(shard, key, &step)
+    if (step.state.exists and step.state.kind == GCRA
+            and step.state.deadline_ns == deadline_ns and step.state.value == value):
+        step.state.deadline_ns = new_deadline_ns  # in the past, also of no state: finish() removes the entry
+        step.state.value = new_value
+        status = OK
+    return finish(shard, key, &step, status) == OK
+
+
+cdef int unreserve_stamps(Shard *shard, dict given_up, object stamps) except -1:
+    cdef Key k
+    for key, quota, mark, before, after in list(stamps):
+        if after is None:
+            continue  # a hit, not a reservation: refund() is for those
+        data = key_bytes(key)
+        as_key(data, &k)
+        notes = given_up.setdefault(data, {})
+        notes[after] = before
+        state, now_ns = state_under(shard, &k)
+        while state is not None and state in notes:
+            before = notes.pop(state, None)
+            if not swap_state(shard, &k, state, before):
+                notes[state] = before
+            state, now_ns = state_under(shard, &k)
+        if state is None:
+            notes.clear()
+        drop_passed_notes(given_up, data, now_ns)
+        for data in list(islice(given_up, 2)):  # two others in turn, so that notes nobody asks for go as well
+            drop_passed_notes(given_up, data, now_ns)
+    return 0
+
+
+cdef int drop_passed_notes(dict given_up, bytes data, int64_t now_ns) except -1:
+    """Once its time has passed a slot is no state that an entry can be in."""
+    notes = given_up.pop(data, {})
+    notes = {after: before for after, before in notes.items() if after[0] > now_ns}
+    if notes:
+        given_up[data] = notes  # now the last in turn
+    return 0
+
+
+cdef int forget_given_up(dict given_up, object key) except -1:
+    """The entry is removed or replaced: its notes must not meet a new one that happens to have the same states."""
+    given_up.pop(key_bytes(key), None)
+    return 0

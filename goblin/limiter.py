@@ -1,0 +1,418 @@
+"""Limit and its grammar; RateLimiter's arguments and its waiting. The hot half is in _limiter.pyx."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Awaitable, Callable, Generator, Iterable
+from datetime import timedelta
+from math import ceil, inf, isfinite
+from typing import Any, SupportsIndex
+
+from goblin import errors
+from goblin._clock import ManualClock
+from goblin._limiter import Decision, LimiterCore, check_store, default_store, set_default_store
+
+__all__ = ["Decision", "Limit", "RateLimiter", "default_store", "set_default_store"]
+
+Key = str | bytes | int | tuple[str | bytes | int, ...]
+Period = float | SupportsIndex | timedelta
+
+_NS_PER = {
+    "ns": 1,
+    "us": 10**3,
+    "ms": 10**6,
+    "second": 10**9,
+    "minute": 60 * 10**9,
+    "hour": 3_600 * 10**9,
+    "day": 86_400 * 10**9,
+    "month": 30 * 86_400 * 10**9,  # as the `limits` library has them
+    "year": 360 * 86_400 * 10**9,
+}
+_GRAMMAR = (
+    "'10/minute', '10 per 2 hours', '5 per 500ms', '10/never', each with an optional 'burst 20'; "
+    "units: " + ", ".join(_NS_PER)
+)
+_LIMIT = re.compile(
+    r"\s*(?P<amount>\d+)\s*(?:/|per\b)\s*(?:(?P<never>never)|(?P<count>\d+)?\s*"
+    r"(?P<unit>ns|us|ms|second|minute|hour|day|month|year)s?)(?:\s+burst\s+(?P<burst>\d+))?\s*",
+    re.ASCII | re.IGNORECASE,
+)
+
+
+class Limit:
+    """So many hits in so much time. Immutable, hashable, equal by value.
+
+    amount: an integer >= 0. seconds: the period, an int, a float (to the nearest nanosecond) or a timedelta; None for a
+    count that never ends (fixed window only). burst: for gcra, how many hits a full bucket holds; the amount if None.
+
+    >>> goblin.Limit(10, 60) == goblin.Limit.parse("10/minute")
+    True
+    """
+
+    __slots__ = ("amount", "burst", "period_ns")
+
+    amount: int
+    period_ns: int | None
+    burst: int | None
+
+    def __init__(self, amount: SupportsIndex, seconds: Period | None, *, burst: SupportsIndex | None = None) -> None:
+        number = _integer("amount", amount, 0)
+        period_ns = None if seconds is None else _period_ns(seconds)
+        size = None if burst is None else _integer("burst", burst, 1)
+        object.__setattr__(self, "amount", number)
+        object.__setattr__(self, "period_ns", period_ns)
+        object.__setattr__(self, "burst", None if size == number else size)
+
+    @property
+    def seconds(self) -> float | None:
+        """The period in seconds, an int where it is whole; None: it never ends."""
+        if self.period_ns is None:
+            return None
+        return self.period_ns // 10**9 if self.period_ns % 10**9 == 0 else self.period_ns / 10**9
+
+    @classmethod
+    def parse(cls, text: str) -> Limit:
+        """One limit of the grammar: "10/minute", "10 per 2 hours", "5 per 500ms", "10/second burst 20".
+
+        >>> goblin.Limit.parse("100 per 2 hours")
+        Limit(100, 7200)
+        """
+        if not isinstance(text, str):
+            raise TypeError(f"a limit is parsed from a str, not {errors._type_name(type(text))}")
+        match = _LIMIT.fullmatch(text)
+        if match is None:
+            raise ValueError(f"not a limit: {errors._shown(text)} (allowed: {_GRAMMAR})")
+        limit = cls.__new__(cls)
+        burst = None if match["burst"] is None else int(match["burst"])
+        period_ns = None if match["never"] else int(match["count"] or 1) * _NS_PER[match["unit"].lower()]
+        if period_ns == 0 or burst == 0:
+            raise ValueError(f"not a limit: {errors._shown(text)} (allowed: a period and a burst above 0)")
+        if max(int(match["amount"]), period_ns or 0, burst or 0) > errors.INT64_MAX:
+            raise ValueError(f"not a limit: {errors._shown(text)} (allowed: numbers and nanoseconds below 2**63)")
+        object.__setattr__(limit, "amount", int(match["amount"]))
+        object.__setattr__(limit, "period_ns", period_ns)
+        object.__setattr__(limit, "burst", None if burst == limit.amount else burst)
+        return limit
+
+    @classmethod
+    def parse_many(cls, text: str) -> tuple[Limit, ...]:
+        """Several limits, parted by ; , or |.
+
+        >>> goblin.Limit.parse_many("10/second; 1000/hour")
+        (Limit(10, 1), Limit(1000, 3600))
+        """
+        if not isinstance(text, str):
+            raise TypeError(f"limits are parsed from a str, not {errors._type_name(type(text))}")
+        return tuple(cls.parse(part) for part in re.split("[;,|]", text))
+
+    def _fields(self) -> tuple[int, int | None, int | None]:
+        return (self.amount, self.period_ns, self.burst)
+
+    def __eq__(self, other: object) -> bool:
+        return self._fields() == other._fields() if isinstance(other, Limit) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._fields())
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a Limit is immutable: {name} cannot be set")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a Limit is immutable: {name} cannot be deleted")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_restore_limit, self._fields())
+
+    def __repr__(self) -> str:
+        seconds = self.seconds
+        # A float may not turn back to the very nanosecond; a timedelta would lose some. The grammar loses nothing.
+        if seconds is not None and round(seconds * 10**9) != self.period_ns:
+            return f"Limit.parse({str(self)!r})"
+        return f"Limit({self.amount}, {seconds}{'' if self.burst is None else f', burst={self.burst}'})"
+
+    def __str__(self) -> str:
+        return f"{self.amount}{_period_text(self.period_ns)}{'' if self.burst is None else f' burst {self.burst}'}"
+
+
+def _restore_limit(amount: int, period_ns: int | None, burst: int | None) -> Limit:
+    limit = Limit(amount, None, burst=burst)
+    object.__setattr__(limit, "period_ns", period_ns)
+    return limit
+
+
+def _period_text(period_ns: int | None) -> str:
+    """In the largest unit that fits, months and years apart: they are a convention."""
+    if period_ns is None:
+        return "/never"
+    for unit in ("day", "hour", "minute", "second", "ms", "us", "ns"):
+        count, rest = divmod(period_ns, _NS_PER[unit])
+        if rest == 0:
+            break
+    if len(unit) == 2:
+        return f" per {count}{unit}"
+    return f"/{unit}" if count == 1 else f" per {count} {unit}s"
+
+
+def _integer(name: str, value: SupportsIndex, least: int) -> int:
+    if isinstance(value, bool) or not hasattr(type(value), "__index__"):
+        raise errors.not_an_integer(name, value)
+    number = value.__index__()
+    if not errors.INT64_MIN <= number <= errors.INT64_MAX:
+        raise errors.outside_int64(name, value)
+    if number < least:
+        raise errors.below(name, value, least)
+    return int(number)
+
+
+def _period_ns(seconds: Period) -> int:
+    ns = _ns("seconds", seconds)
+    if ns < 1:
+        raise errors.not_a_period("seconds", seconds)
+    if ns > errors.INT64_MAX:
+        raise errors.bad_time("seconds", seconds, 0)
+    return ns
+
+
+def _ns(name: str, seconds: Period) -> int:
+    """Nanoseconds, the nearest; 0 for what is not finite."""
+    if isinstance(seconds, timedelta):
+        return (seconds.days * 86_400 + seconds.seconds) * 10**9 + seconds.microseconds * 1000
+    if isinstance(seconds, float):
+        if not isfinite(seconds):
+            return 0
+        numerator, denominator = seconds.as_integer_ratio()
+        return _nearest(numerator * 10**9, denominator)
+    if isinstance(seconds, bool) or not hasattr(type(seconds), "__index__"):
+        raise errors.not_a_number(name, seconds)
+    return int(seconds.__index__()) * 10**9
+
+
+def _nearest(numerator: int, denominator: int) -> int:
+    """Ties to even, as round() and the core have it."""
+    quotient, rest = divmod(numerator, denominator)
+    return quotient + (2 * rest > denominator or (2 * rest == denominator and quotient % 2 == 1))
+
+
+# ---- the limiter ----------------------------------------------------------------------------------------------------------
+
+_ALGORITHMS = {
+    "fixed-window": "fixed-window",
+    "sliding-window": "sliding-window",
+    "sliding-window-counter": "sliding-window",  # the word of the `limits` library
+    "gcra": "gcra",
+    "token-bucket": "gcra",
+}
+_IN_KEYS = {"fixed-window": "fixed", "sliding-window": "sliding", "gcra": "gcra"}
+_MOST_IN_WINDOW = 2**31 - 1
+_LONGEST_SLEEP_NS = 86_400 * 10**9  # time.sleep() refuses what a timestamp cannot hold; waiting goes on after it
+
+
+class RateLimiter(LimiterCore):
+    """One or several limits on keys of one kind, judged together, all or nothing.
+
+    limits: a string ("5/minute", "10/second; 1000/hour"), a `Limit`, or several. algorithm: "fixed-window",
+    "sliding-window" or "gcra" (also under "sliding-window-counter", "token-bucket"). store: None for the default store,
+    looked up at every call: one per process. name: apart from it, limiters with equal limits on one store share their
+    counts; no braces. sleep: what `acquire` sleeps with, a function of seconds; for `acquire_async` it may return an
+    awaitable.
+
+    >>> limiter = goblin.RateLimiter("5/minute", store=goblin.Counters())
+    >>> limiter.allow("ann")
+    True
+    """
+
+    def __init__(
+        self,
+        limits: str | Limit | Iterable[str | Limit],
+        *,
+        algorithm: str = "fixed-window",
+        store: Any = None,
+        name: str = "",
+        sleep: Callable[[float], Any] | None = None,
+    ) -> None:
+        if algorithm not in _ALGORITHMS:
+            raise ValueError(f"algorithm={errors._shown(algorithm)} (allowed: {', '.join(_ALGORITHMS)})")
+        algorithm = _ALGORITHMS[algorithm]
+        if not isinstance(name, str):
+            raise TypeError(f"name must be a str, not {errors._type_name(type(name))}")
+        if "{" in name or "}" in name:
+            raise ValueError(f"name={errors._shown(name)} (allowed: no braces)")
+        if store is not None:
+            check_store(store)
+        if sleep is not None and not callable(sleep):
+            raise TypeError(f"sleep must be a function of seconds, not {errors._type_name(type(sleep))}")
+        self._sleep = sleep
+        unique = tuple(dict.fromkeys(_as_limits(limits)))
+        for limit in unique:
+            _check_limit(limit, algorithm)
+        self._set_up(unique, algorithm, store, str(name), tuple(_prefix(name, algorithm, limit) for limit in unique))
+
+    def acquire(self, key: Key, cost: SupportsIndex = 1, *, timeout: Period | None = None) -> Decision:
+        """Wait until the hit passes: its Decision; or the refusal, at once, if that would take longer than `timeout`.
+
+        timeout: seconds >= 0, an int, a float or a timedelta; None: as long as it takes. No lock is held and nothing
+        polled. gcra: waiters are served in order of their coming. The window algorithms promise no order, and a dear
+        hit can starve behind cheap ones. On a ManualClock the default sleep advances the clock.
+
+        >>> clock = goblin.ManualClock()
+        >>> limiter = goblin.RateLimiter("1/minute", store=goblin.Counters(clock=clock))
+        >>> [limiter.acquire("ann").allowed for hit in range(2)], clock.now_ns
+        ([True, True], 60000000000)
+        """
+        steps = self._waits(key, cost, timeout)
+        try:
+            while True:
+                wait_ns, clock = next(steps)
+                if self._sleep is not None:
+                    self._sleep(_seconds(wait_ns))
+                elif clock is not None:
+                    clock.advance_ns(wait_ns)
+                else:
+                    time.sleep(_seconds(wait_ns))
+        except StopIteration as done:
+            decision: Decision = done.value
+            return decision
+        finally:
+            steps.close()
+
+    async def acquire_async(
+        self, key: Key, cost: SupportsIndex = 1, *, timeout: Period | None = None
+    ) -> Decision:
+        """`acquire` for coroutines: sleeps on the running loop; works under any number of loops and threads."""
+        import asyncio  # not at the top: it would triple the time that `import goblin` takes
+
+        steps = self._waits(key, cost, timeout)
+        try:
+            while True:
+                wait_ns, clock = next(steps)
+                if self._sleep is not None:
+                    slept = self._sleep(_seconds(wait_ns))
+                    if isinstance(slept, Awaitable):
+                        await slept
+                elif clock is not None:
+                    clock.advance_ns(wait_ns)
+                    await asyncio.sleep(0)
+                else:
+                    await asyncio.sleep(_seconds(wait_ns))
+        except StopIteration as done:
+            decision: Decision = done.value
+            return decision
+        finally:
+            steps.close()
+
+    def _waits(
+        self, key: Key, cost: SupportsIndex, timeout: Period | None
+    ) -> Generator[tuple[int, ManualClock | None], None, Decision]:
+        """What both forms share: yields the waits, returns the Decision. Closing it early gives up."""
+        if timeout is not None and _ns("timeout", timeout) < 0:
+            raise errors.below("timeout", timeout, 0)
+        timeout_ns = None if timeout is None or timeout == inf else min(_ns("timeout", timeout), errors.INT64_MAX)
+        if timeout_ns is not None and isinstance(timeout, float) and timeout != timeout:
+            raise errors.below("timeout", timeout, 0)
+        store = default_store() if self.store is None else self.store
+        clock = getattr(store, "clock", None)
+        waits = self._reserved if self.algorithm == "gcra" else self._retried
+        return waits(store, clock if isinstance(clock, ManualClock) else None, key, cost, timeout_ns)
+
+    def _retried(
+        self, store: Any, clock: ManualClock | None, key: Key, cost: SupportsIndex, timeout_ns: int | None
+    ) -> Generator[tuple[int, ManualClock | None], None, Decision]:
+        """fixed-window, sliding-window: sleep what the refusal said, and hit again."""
+        entries = self._entries(key)
+        end_ns = None if timeout_ns is None else store.now_ns() + timeout_ns
+        while True:
+            outcome = store.decide(entries, cost, "hit")
+            verdict, _, _, _, at_ns, _ = outcome
+            if verdict >= 0 or verdict == errors.INT64_MIN or (end_ns is not None and at_ns - verdict > end_ns):
+                return self._decision(store, key, cost, outcome)
+            yield min(-verdict, _LONGEST_SLEEP_NS), clock
+
+    def _reserved(
+        self, store: Any, clock: ManualClock | None, key: Key, cost: SupportsIndex, timeout_ns: int | None
+    ) -> Generator[tuple[int, ManualClock | None], None, Decision]:
+        """gcra: take a time, and sleep until it has come."""
+        outcome = store.decide(self._entries(key), cost, "reserve", max_wait_ns=timeout_ns)
+        at_ns, stamps = outcome[4], outcome[5]
+        if stamps is not None:
+            try:
+                while (wait_ns := at_ns - store.now_ns()) > 0:
+                    yield min(wait_ns, _LONGEST_SLEEP_NS), clock
+            except BaseException:
+                store.unreserve(stamps)
+                raise
+        return self._decision(store, key, cost, outcome)
+
+    def __repr__(self) -> str:
+        name = f", name={self.name!r}" if self.name else ""
+        return f"<goblin.RateLimiter: {'; '.join(map(str, self.limits))}, {self.algorithm}{name}>"
+
+
+def _seconds(ns: int) -> float:
+    return ns / 10**9
+
+
+def _as_limits(limits: str | Limit | Iterable[str | Limit]) -> list[Limit]:
+    if isinstance(limits, Limit):
+        return [limits]
+    if isinstance(limits, str):
+        return list(Limit.parse_many(limits))
+    if not isinstance(limits, Iterable):
+        raise TypeError(f"limits must be a str, a Limit or several, not {errors._type_name(type(limits))}")
+    several = [limit for part in limits for limit in _as_limits(part)]
+    if not several:
+        raise ValueError("limits is empty (allowed: one limit or more)")
+    return several
+
+
+def _check_limit(limit: Limit, algorithm: str) -> None:
+    if limit.burst is not None and algorithm != "gcra":
+        raise ValueError(f"burst {limit.burst} in {str(limit)!r} (allowed: with algorithm='gcra' only)")
+    if limit.period_ns is None and algorithm != "fixed-window":
+        raise ValueError(f"{str(limit)!r} never ends (allowed: with algorithm='fixed-window' only)")
+    if algorithm == "sliding-window" and limit.amount > _MOST_IN_WINDOW:
+        raise errors.above("amount", limit.amount, _MOST_IN_WINDOW)
+
+
+def _prefix(name: str, algorithm: str, limit: Limit) -> bytes:
+    """The part of an entry's key that is the same for all: the same in every version, and on every kind of store."""
+    if limit.period_ns is None:
+        period = "never"
+    elif limit.period_ns % 10**9 == 0:
+        period = f"{limit.period_ns // 10**9}s"
+    else:
+        period = f"{limit.period_ns}ns"
+    burst = "" if limit.burst is None else f"^{limit.burst}"
+    return f"{name}:{_IN_KEYS[algorithm]}:{limit.amount}/{period}{burst}:{{".encode()
+
+
+# ---- HTTP -------------------------------------------------------------------------------------------------------------------
+
+def decision_headers(decision: Decision, legacy: bool) -> dict[str, str]:
+    """For Decision.headers(): see there."""
+    limit: Limit = decision.limit
+    quota, period_ns = limit.amount, limit.period_ns
+    if decision.algorithm == "gcra" and limit.burst is not None:
+        quota = limit.burst
+        if period_ns is not None and limit.amount:
+            period_ns = -(-limit.burst * period_ns // limit.amount)
+    label = '"' + re.sub(r'(["\\])', r"\\\1", decision.name or "default") + '"'
+    window = "" if period_ns is None else f";w={-(-period_ns // 10**9)}"
+    wait = reset = None
+    if not decision.allowed and decision.retry_after != inf:
+        wait = max(ceil(decision.retry_after), 1)
+        reset = wait
+    elif decision.allowed and decision.reset_after != inf:
+        reset = ceil(decision.reset_after)
+    headers = {
+        "RateLimit-Policy": f"{label};q={quota}{window}",
+        "RateLimit": f"{label};r={decision.remaining}{'' if reset is None else f';t={reset}'}",
+    }
+    if wait is not None:
+        headers["Retry-After"] = str(wait)
+    if legacy:
+        headers["X-RateLimit-Limit"] = str(quota)
+        headers["X-RateLimit-Remaining"] = str(decision.remaining)
+        if reset is not None:
+            headers["X-RateLimit-Reset"] = str(ceil(time.time() + reset))
+    return headers
