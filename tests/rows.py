@@ -1,0 +1,119 @@
+"""Contract tests as tables: each row is a short program of calls, what each replies, and what the store then holds.
+
+    @table(
+        row("a_sum_at_the_bound_is_admitted",
+            do("incrbound", "q", 10, 10).gives(10),
+            wait(5),
+            do("incrbound", "q", 1, 10).gives(-1),
+            leaves={"q": (10, None)}),
+    )
+    def test_incrbound(row, engine): row.run(engine)
+
+`leaves` is everything: {key: (value, milliseconds left or None)}, no other key. Without it the end is not compared.
+
+Where an engine must answer differently, the step says so, with the reason: `.gives(-1, differs={"redis": (gives(0),
+"Lua counts in doubles")})`. A row that has no meaning for an engine at all: `row(..., differs={"redis": "reason"})`.
+"""
+
+import re
+
+import pytest
+
+
+class gives:  # noqa: N801 - reads as a word in the tables
+    def __init__(self, value):
+        self.value = value
+
+    def check(self, call, label):
+        reply = call()
+        assert type(reply) is type(self.value) and reply == self.value, f"{label} gave {reply!r}, not {self.value!r}"
+
+
+class fails:  # noqa: N801
+    def __init__(self, error, pattern=""):
+        self.error, self.pattern = error, pattern
+
+    def check(self, call, label):
+        try:
+            reply = call()
+        except self.error as error:
+            assert re.search(self.pattern, str(error)), f"{label} said {str(error)!r}, not {self.pattern!r}"
+        else:
+            pytest.fail(f"{label} gave {reply!r} instead of raising {self.error.__name__}")
+
+
+class do:  # noqa: N801
+    """One call of a method; the outcome is mandatory."""
+
+    def __init__(self, method, *args, **kwargs):
+        self.method, self.args, self.kwargs = method, args, kwargs
+        self.outcome, self.differs = None, {}
+
+    def gives(self, value, differs=None):
+        return self._expect(gives(value), differs)
+
+    def fails(self, error, pattern="", differs=None):
+        return self._expect(fails(error, pattern), differs)
+
+    def _expect(self, outcome, differs):
+        self.outcome, self.differs = outcome, differs or {}
+        for other, reason in self.differs.values():
+            assert isinstance(other, gives | fails) and reason, "say what it gives instead, and why"
+        return self
+
+    def __str__(self):
+        shown = [repr(arg) for arg in self.args] + [f"{name}={value!r}" for name, value in self.kwargs.items()]
+        return f"{self.method}({', '.join(shown)})"
+
+    def run(self, rig, engine):
+        outcome, _ = self.differs.get(engine.name, (self.outcome, ""))
+        outcome.check(lambda: getattr(rig.store, self.method)(*self.args, **self.kwargs), str(self))
+
+
+class wait:  # noqa: N801
+    """Move the clock by seconds; `wait(ns=...)` needs an engine with "nanoseconds"."""
+
+    def __init__(self, seconds=0, *, ns=0):
+        self.seconds, self.ns = seconds, ns
+
+    def run(self, rig, engine):
+        if self.seconds:
+            rig.advance(self.seconds)
+        if self.ns:
+            rig.advance_ns(self.ns)
+
+
+class row:  # noqa: N801
+    def __init__(self, name, *steps, leaves=None, differs=None):
+        self.name, self.steps, self.leaves, self.differs = name, steps, leaves, differs or {}
+        assert all(isinstance(step, wait) or step.outcome for step in steps), f"{name}: a call without an outcome"
+
+    def run(self, engine):
+        if engine.name in self.differs:
+            pytest.skip(self.differs[engine.name])
+        rig = engine.make()
+        for step in self.steps:
+            step.run(rig, engine)
+        if self.leaves is not None:
+            assert state(rig.store) == {as_bytes(key): kept for key, kept in self.leaves.items()}
+        rig.store._check()
+
+
+def table(*rows):
+    names = [row.name for row in rows]
+    assert len(set(names)) == len(names), f"two rows of one name: {names}"
+    return pytest.mark.parametrize("row", rows, ids=names)
+
+
+def as_bytes(key):
+    return key.encode() if isinstance(key, str) else key
+
+
+def state(store):
+    """{key as bytes: (value, milliseconds left or None)} of the live keys."""
+    found = {}
+    for key, value in store.items():
+        left = store.pttl(key)
+        assert as_bytes(key) not in found, f"{key!r} came twice"
+        found[as_bytes(key)] = (value, None if left == -1 else left)
+    return found
