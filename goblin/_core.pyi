@@ -21,10 +21,17 @@ class Stats(NamedTuple):
     slots: int
     memory_bytes: int
     expired: int
+    evicted: int
 
 @disjoint_base
 class Counters:
-    def __init__(self, *, clock: ManualClock | None = None) -> None: ...
+    def __init__(
+        self,
+        *,
+        clock: ManualClock | None = None,
+        max_keys: SupportsIndex | None = None,
+        on_full: Literal["raise", "evict"] = "raise",
+    ) -> None: ...
     def increx(self, key: _Key, seconds: _Time) -> int: ...
     def pincrex(self, key: _Key, milliseconds: _Time) -> int: ...
     def incrbound(

@@ -11,7 +11,7 @@ from operator import itemgetter
 cimport cython
 from cpython.datetime cimport import_datetime
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport UINT64_MAX, int64_t, uint64_t
 
 from goblin import errors
 from goblin cimport _rules as rules
@@ -22,12 +22,12 @@ from goblin._args cimport (
 from goblin._clock cimport ManualClock
 from goblin._decide cimport decide_entries, forget_given_up, refund_stamps, unreserve_stamps
 from goblin._rules cimport (
-    BAD_TIME, COUNTER, EXPIRE_GT, EXPIRE_LT, EXPIRE_NX, EXPIRE_XX, GCRA, NO_MEMORY, OK, OVERFLOW, REFUSED,
-    SLIDING_WINDOW, WRONG_KIND, Quota, State, Status, Verdict,
+    BAD_TIME, COUNTER, EXPIRE_GT, EXPIRE_LT, EXPIRE_NX, EXPIRE_XX, GCRA, NEVER, NO_MEMORY, NO_ROOM, OK, OVERFLOW,
+    REFUSED, SLIDING_WINDOW, WRONG_KIND, Quota, State, Status, Verdict,
 )
 from goblin._scan cimport scan
 from goblin._step cimport (
-    Shard, Slot, Step, begin, begin_several, finish, keep, keep_several, leave, lock, look_up, read_clock, unlock,
+    Shard, Slot, Step, begin, begin_several, finish, finish_verdict, keep, keep_several, leave, lock, look_up, read_clock, unlock,
 )
 from goblin._table cimport (
     GOB_NO_DEADLINE, GOB_UNLIKELY, gob_expired, gob_record, gob_table_check, gob_table_clear,
@@ -52,12 +52,13 @@ cdef int assert_one_hash_for_one_key() except -1:
 assert_one_hash_for_one_key()
 
 
-Stats = namedtuple("Stats", ["keys", "slots", "memory_bytes", "expired"])
+Stats = namedtuple("Stats", ["keys", "slots", "memory_bytes", "expired", "evicted"])
 Stats.__module__ = "goblin"
 Stats.__doc__ = """What a store holds at one moment, as `Counters.stats()` returns it.
 
 keys: entries stored, expired ones not yet reclaimed included; slots: entries that fit without allocating more;
-memory_bytes: all the map's allocations together; expired: expired entries reclaimed since the store was made.
+memory_bytes: all the map's allocations together; expired: expired entries reclaimed since the store was made; evicted:
+live entries that have made room in a full store.
 """
 
 
@@ -69,7 +70,7 @@ cdef int fail(Status status, str name=None, object value=None, lowest=None) exce
         raise errors.bad_time(name, value, lowest)
     if status == WRONG_KIND:
         raise errors.WrongTypeError(errors.WRONG_KIND)
-    raise MemoryError("no memory for another counter")
+    raise errors.no_place(status == NO_ROOM)
 
 
 # ---- options ----------------------------------------------------------------------------------------------------------
@@ -195,12 +196,12 @@ cdef int forget(Counters self, keys) except -1:
 
 cdef int store_several(Counters self, const Slot *slots, Py_ssize_t count) except -1:
     cdef Step step
-    cdef bint stored
+    cdef Status status
     begin_several(&self.shard, &step)
-    stored = keep_several(&self.shard, slots, count, step.now_ns)
+    status = keep_several(&self.shard, slots, count, step.now_ns)
     leave(&self.shard, step.now_ns)
-    if not stored:
-        fail(NO_MEMORY)
+    if status != OK:
+        fail(status)
     return 0
 
 
@@ -215,7 +216,8 @@ cdef inline object spend(Counters self, int kind, object key, object limit, obje
     as_key(key, &k)
     as_quota(kind, limit, seconds, cost, burst, &quota, &cost_value)
     begin(&self.shard, &k, &step)
-    status = finish(&self.shard, &k, &step, rules.judge(&step.state, step.now_ns, &quota, cost_value, &verdict))
+    status = rules.judge(&step.state, step.now_ns, &quota, cost_value, &verdict)
+    status = finish_verdict(&self.shard, &k, &step, status, verdict.result < 0 and verdict.result != NEVER)
     if status != OK and status != REFUSED:
         fail(status, "seconds", seconds, 0)
     return verdict.result
@@ -225,13 +227,15 @@ cdef inline object spend(Counters self, int kind, object key, object limit, obje
 
 @cython.no_gc_clear  # `clock` must outlive every step; and each possible cycle runs through some object's dict as well
 cdef class Counters:
-    """Counters(*, clock=None)
+    """Counters(*, clock=None, max_keys=None, on_full='raise')
 --
 
 An in-process store of int64 counters, each with an optional deadline on the monotonic clock.
 
     clock: None for the system's monotonic clock, or a ManualClock. On Linux that is CLOCK_MONOTONIC: time asleep does
-    not count.
+    not count. max_keys: at most so many entries, >= 1; None: as many as memory holds. on_full: when a full store needs
+    room for a new key and finds no expired entry near, "raise" CapacityError, or "evict" one with a TTL: of a sample of
+    16 the one that has consumed least, never one that last refused before one that did not.
 
     Keys are str or bytes ("k" and b"k" are one counter), at most 65,535 bytes. Numbers are int or have `__index__`;
     outside int64: OverflowError; bool, float, str and the like: TypeError. Times are such numbers or a timedelta in
@@ -251,19 +255,35 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         self.clock = None
         self.given_up = {}
         self.shard.manual_ns = NULL
+        self.shard.max_keys = UINT64_MAX
         if not gob_table_init(&self.shard.table):
             raise MemoryError()
 
-    def __init__(self, *, clock=None):
+    def __init__(self, *, clock=None, max_keys=None, on_full="raise"):
+        cdef int64_t most = 0
+        cdef uint64_t bound
         if clock is not None and not isinstance(clock, ManualClock):
             raise TypeError(f"clock must be None or a goblin.ManualClock, not {errors._type_name(type(clock))}")
-        if clock is self.clock:
-            pass
-        elif self.initialised or self.shard.latest_ns != 0:
-            raise ValueError("clock: that of a store in use cannot be changed")
-        else:
+        if max_keys is not None:
+            as_int64(max_keys, "max_keys", &most)
+            if most < 1:
+                raise errors.below("max_keys", max_keys, 1)
+        bound = <uint64_t>most
+        if type(on_full) is not str or on_full not in ("raise", "evict"):
+            raise ValueError(f"on_full={errors._shown(on_full)} (allowed: 'raise', 'evict')")
+        if max_keys is None:
+            bound = UINT64_MAX
+        if self.initialised:
+            if clock is not self.clock or bound != self.shard.max_keys or (on_full == "evict") != self.shard.evicts:
+                raise ValueError("a store keeps its clock, max_keys and on_full: __init__ was called again with others")
+            return
+        if clock is not None:
+            if self.shard.latest_ns != 0:
+                raise ValueError("clock: that of a store in use cannot be changed")
             self.clock = clock
             self.shard.manual_ns = &(<ManualClock>clock).reading_ns
+        self.shard.max_keys = bound
+        self.shard.evicts = on_full == "evict"
         self.initialised = True
 
     def __dealloc__(self):
@@ -339,7 +359,7 @@ An in-process store of int64 counters, each with an optional deadline on the mon
             status = rules.add_within(&step.state, delta_value, bound)
             if status == OK:
                 rules.arm_if_idle(&step.state, deadline_ns)
-        status = finish(&self.shard, &k, &step, status)
+        status = finish_verdict(&self.shard, &k, &step, status, status == REFUSED)
         if status == OK:
             return step.state.value
         if status == REFUSED:
@@ -361,7 +381,8 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         cdef Status status
         as_key(key, &k)
         begin(&self.shard, &k, &step)
-        status = finish(&self.shard, &k, &step, rules.take_one(&step.state))
+        status = rules.take_one(&step.state)
+        status = finish_verdict(&self.shard, &k, &step, status, status == REFUSED)
         if status == OK:
             return step.state.value
         if status == REFUSED:
@@ -566,7 +587,7 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         status = finish(&self.shard, &k, &step, status)
         if status == BAD_TIME:
             raise_bad_expiry(ex, px)
-        if status == NO_MEMORY or status == WRONG_KIND:
+        if status != OK and status != REFUSED:
             fail(status)
         if want_old:
             return old.value if old.exists else None
@@ -938,19 +959,20 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         unlock(&self.shard)
 
     def stats(self):
-        """What the store holds, as a `Stats` tuple: keys, slots, memory_bytes, expired.
+        """What the store holds, as a `Stats` tuple: keys, slots, memory_bytes, expired, evicted.
 
         >>> goblin.Counters().stats().keys
         0
         """
-        cdef uint64_t count, slots, memory_bytes, reclaimed
+        cdef uint64_t count, slots, memory_bytes, reclaimed, evicted
         lock(&self.shard)
         count = self.shard.table.count
         slots = self.shard.table.slots
         memory_bytes = self.shard.table.bytes
         reclaimed = self.shard.reclaimed
+        evicted = self.shard.evicted
         unlock(&self.shard)
-        return Stats(count, slots, memory_bytes, reclaimed)
+        return Stats(count, slots, memory_bytes, reclaimed, evicted)
 
     def _check(self):
         """Verify every invariant of the map, for tests. AssertionError: it names the broken one."""

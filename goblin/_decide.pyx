@@ -11,11 +11,11 @@ from goblin import errors
 from goblin cimport _rules as rules
 from goblin._args cimport Key, as_int64, as_key
 from goblin._rules cimport (
-    BAD_TIME, COUNTER, GCRA, MOST_IN_WINDOW, NEVER, NO_MEMORY, OK, REFUSED, SLIDING_WINDOW, WRONG_KIND,
+    BAD_TIME, COUNTER, GCRA, MOST_IN_WINDOW, NEVER, NO_ROOM, OK, REFUSED, SLIDING_WINDOW, WRONG_KIND,
     FOREVER, Quota, State, Status, Verdict, horizon_of, judge,
 )
 from goblin._step cimport (
-    Shard, Slot, Step, begin, begin_several, finish, keep, keep_several, leave, look_up,
+    Shard, Slot, Step, begin, begin_several, finish, finish_verdict, keep, keep_several, leave, look_up, mark_refusing,
 )
 from goblin._table cimport GOB_NO_DEADLINE
 
@@ -31,7 +31,8 @@ cdef inline Status decide_one(
     cdef Step step
     cdef Status status
     begin(shard, &slot.key, &step)
-    status = finish(shard, &slot.key, &step, judge(&step.state, step.now_ns, quota, cost, &out.verdict))
+    status = judge(&step.state, step.now_ns, quota, cost, &out.verdict)
+    status = finish_verdict(shard, &slot.key, &step, status, out.verdict.result < 0 and out.verdict.result != NEVER)
     slot.state = step.state
     out.index = 0
     out.at_ns = step.now_ns
@@ -107,12 +108,13 @@ cdef Status decide(
                 out.verdict.result = NEVER
                 spend = False
     if status == OK:
-        if not spend:
-            look_all(quotas, before, count, step.now_ns, out)
-        elif keep_several(shard, slots, count, step.now_ns):
-            out.spent = True
+        if spend:
+            status = keep_several(shard, slots, count, step.now_ns)
+            out.spent = status == OK
         else:
-            status = NO_MEMORY
+            if mode == HIT and shard.evicts and out.verdict.result < 0 and out.verdict.result != NEVER:
+                mark_refusing(shard, &slots[out.index])
+            look_all(quotas, before, count, step.now_ns, out)
     leave(shard, step.now_ns)
     return status
 
@@ -238,8 +240,8 @@ cdef object decide_entries(Shard *shard, object entries, object cost, object mod
         raise errors.WrongTypeError(errors.WRONG_KIND)
     if status == BAD_TIME:
         raise errors.bad_time("period_ns", pairs[outcome.index][1][2], 1)
-    if status == NO_MEMORY:
-        raise MemoryError("no memory for another counter")
+    if status != OK:
+        raise errors.no_place(status == NO_ROOM)
     return (
         outcome.verdict.result,
         outcome.verdict.remaining,

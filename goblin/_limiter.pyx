@@ -17,7 +17,7 @@ from goblin._args cimport NS_PER_SECOND, as_int64, gob_hash_buffer, gob_seconds_
 from goblin._core cimport Counters
 from goblin._decide cimport HIT, PEEK, Mode, Outcome, decide, give_back, mark_of
 from goblin._rules cimport (
-    BAD_TIME, COUNTER, FOREVER, GCRA, NEVER, NO_MEMORY, OK, SLIDING_WINDOW, WRONG_KIND, Quota, State, Status, horizon_of,
+    BAD_TIME, COUNTER, FOREVER, GCRA, NEVER, NO_ROOM, OK, SLIDING_WINDOW, WRONG_KIND, Quota, State, Status, horizon_of,
 )
 from goblin._step cimport Slot
 from goblin._table cimport GOB_KEY_MAX
@@ -31,18 +31,21 @@ cdef enum:
 
 cdef object the_default_store = None
 
+DEFAULT_MAX_KEYS = 1_000_000  # some 60 MB: a flood of keys must not take a process down
+
 
 def default_store():
     """The store that limiters and decorators use where none was named: one per process, made at first use.
 
-    So a limit on it applies per process: with four worker processes up to four times as much passes in all.
+    So a limit on it applies per process: with four worker processes up to four times as much passes in all. It holds
+    at most 1,000,000 keys, and evicts when it is full.
 
     >>> goblin.default_store() is goblin.default_store()
     True
     """
     global the_default_store
     if the_default_store is None:
-        the_default_store = Counters()
+        the_default_store = Counters(max_keys=DEFAULT_MAX_KEYS, on_full="evict")
     return the_default_store
 
 
@@ -95,7 +98,8 @@ cdef object seconds_of(int64_t ns):
 cdef class Decision:
     """What a hit on a limiter got; truthy when it was allowed. Immutable, comparable, picklable.
 
-    limit: the `Limit` that decided: of several the one with the longest wait, or the least left. The right to refund
+    limit: the `Limit` that decided: of several the one with the longest wait, or the least left. remaining: how many
+    hits of cost 1 would still pass. key and cost are the hit's, algorithm and name its limiter's. The right to refund
     lives in the one object that `hit` or `acquire` returned: it is not compared, pickled or copied.
     """
     cdef readonly object limit
@@ -135,6 +139,9 @@ cdef class Decision:
         On a refusal also Retry-After, in whole seconds, rounded up, at least 1, unless the hit can never pass. Only
         the deciding limit, named by the limiter's name or "default"; never the key. `legacy`: the X-RateLimit-* trio
         as well, its Reset in epoch seconds.
+
+        >>> goblin.RateLimiter("5/minute", store=goblin.Counters()).hit("ann").headers()["RateLimit-Policy"]
+        '"default";q=5;w=60'
         """
         from goblin.limiter import decision_headers
 
@@ -397,7 +404,7 @@ cdef class LimiterCore:
             raise errors.WrongTypeError(errors.WRONG_KIND)
         if status == BAD_TIME:
             raise errors.bad_time("seconds", self.limits[index].seconds, 0)
-        raise MemoryError("no memory for another counter")
+        raise errors.no_place(status == NO_ROOM)
 
     cdef bint _refund_core(self, Counters store, Decision decision, object marks) except -1:
         cdef list keys = self._keys(decision.key)

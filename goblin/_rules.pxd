@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from goblin._table cimport (
     GOB_NO_DEADLINE, gob_add_overflows, gob_sub_overflows,
-    gob_u128, gob_u128_add, gob_u128_divide, gob_u128_less, gob_u128_product, gob_u128_sub, gob_u128_from,
+    gob_record, gob_u128, gob_u128_add, gob_u128_divide, gob_u128_less, gob_u128_product, gob_u128_sub, gob_u128_from,
 )
 
 
@@ -19,6 +19,7 @@ cdef enum Status:
     OVERFLOW    # the sum leaves int64
     BAD_TIME    # the deadline would pass 2**63 - 2
     WRONG_KIND  # the entry belongs to another command or algorithm
+    NO_ROOM     # the store is full, and nothing near may go
     NO_MEMORY
 
 
@@ -27,6 +28,13 @@ cdef enum Kind:
     COUNTER
     SLIDING_WINDOW  # value: the previous window's count << 32 | the current one's; deadline: end of the next window
     GCRA            # deadline: the theoretical arrival time TAT, rounded up; value: (deadline - TAT) x limit
+
+
+# Marks on a record.
+cdef enum Flag:
+    REFUSING = 1  # its last verdict was a refusal: it goes last of all when the store is full
+    PINNED = 2    # belongs to the running step
+    CHOSEN = 4    # is to make room in the running step
 
 
 cdef struct State:
@@ -436,3 +444,22 @@ cdef inline Status refund(State *state, int64_t now_ns, const Quota *quota, int6
     set_ahead(state, now_ns, quota.amount,
               gob_u128_sub(ahead, given) if gob_u128_less(given, ahead) else gob_u128_from(0))
     return OK
+
+
+# ---- when the store is full ---------------------------------------------------------------------------------------------------
+
+cdef inline int64_t consumed(const gob_record *record) noexcept nogil:
+    if record.kind == SLIDING_WINDOW:
+        return (record.value >> 32) + <uint32_t>record.value
+    return record.value
+
+
+cdef inline bint goes_before(const gob_record *one, const gob_record *other) noexcept nogil:
+    """Which of two entries with a TTL makes room first: not the one that refuses; of two of a kind the one that has
+    consumed least (under gcra that is the one soonest full again); else the one soonest to expire."""
+    cdef bint refusing = one.flags & REFUSING, other_refusing = other.flags & REFUSING
+    if refusing != other_refusing:
+        return other_refusing
+    if one.kind == other.kind and one.kind != GCRA and consumed(one) != consumed(other):
+        return consumed(one) < consumed(other)
+    return one.deadline < other.deadline

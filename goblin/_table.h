@@ -94,6 +94,12 @@ typedef struct gob_segment {
     uint8_t depth;
 } gob_segment;
 
+/* A place among the records, for whoever goes round and round over all of them, a few at a time. */
+typedef struct gob_hand {
+    uint64_t hash;   /* some hash of its segment, ... */
+    uint32_t number; /* ... and the record there that it looks at next */
+} gob_hand;
+
 typedef struct gob_table {
     gob_segment **directory; /* &only while depth is 0 */
     gob_segment *only;
@@ -102,8 +108,7 @@ typedef struct gob_table {
     uint64_t slots; /* records that fit into the allocated chunks */
     uint64_t segments;
     uint64_t bytes;      /* all allocations together, as asked for */
-    uint64_t hand_hash;  /* the sweep's hand: some hash of its segment, ... */
-    uint32_t hand_number; /* ... and the record there that it looks at next */
+    gob_hand hand;       /* the sweep's */
     uint32_t depths[GOB_DEPTH_MAX + 1]; /* how many segments have each depth */
 } gob_table;
 
@@ -506,8 +511,7 @@ GOB_SLOW void gob_table_clear(gob_table *t) {
     t->depth = 0;
     t->segments = 1;
     t->count = 0;
-    t->hand_hash = 0;
-    t->hand_number = 0;
+    memset(&t->hand, 0, sizeof t->hand);
     memset(t->depths, 0, sizeof t->depths);
     t->depths[0] = 1;
 }
@@ -590,23 +594,28 @@ GOB_SLOW gob_record *gob_table_insert(gob_table *t, uint64_t hash, const void *k
     return r;
 }
 
-/* Removes a record of this table. */
-GOB_SLOW void gob_table_erase(gob_table *t, gob_record *r) {
-    uint64_t hash = r->hash;
-    gob_segment *s = gob_segment_of(t, hash);
-    uint32_t wanted = (uint32_t)hash << s->shift, slot = (uint32_t)hash & s->mask, number, last = s->count - 1;
+/* Takes the record out of its segment. Returns which record was moved into its place: itself, if it was the last. */
+GOB_SLOW gob_record *gob_take_out(gob_table *t, gob_record *r) {
+    gob_segment *s = gob_segment_of(t, r->hash);
+    uint32_t wanted = (uint32_t)r->hash << s->shift, slot = (uint32_t)r->hash & s->mask, last = s->count - 1, number;
+    gob_record *moved = gob_at(s, last);
     while (((s->index[slot] ^ wanted) >> s->shift) != 0 || gob_at(s, gob_number(s, s->index[slot])) != r)
         slot = (slot + 1) & s->mask;
     number = gob_number(s, s->index[slot]);
     gob_key_free(t, r);
     gob_index_remove(s, slot);
     if (number != last) {
-        const gob_record *moved = gob_at(s, last);
         s->index[gob_index_slot(s, moved->hash, last)] = gob_entry(s, moved->hash, number);
         *r = *moved;
     }
     s->count--;
     t->count--;
+    return moved;
+}
+
+/* Gives back the memory that the segment of `hash` needs no more. */
+GOB_SLOW void gob_settle(gob_table *t, uint64_t hash) {
+    gob_segment *s = gob_segment_of(t, hash);
     gob_chunks_trim(t, s, 1);
     if (s->count <= GOB_MERGE_MAX) {
         while (gob_try_merge(t, hash)) {}
@@ -622,23 +631,52 @@ GOB_SLOW void gob_table_erase(gob_table *t, gob_record *r) {
     }
 }
 
+/* Removes a record of this table. */
+GOB_FN void gob_table_erase(gob_table *t, gob_record *r) {
+    uint64_t hash = r->hash;
+    gob_take_out(t, r);
+    gob_settle(t, hash);
+}
+
+/* One of several records to be removed together. */
+typedef struct gob_victim {
+    gob_record *record;
+    uint64_t hash; /* the record's own, for when it is gone */
+} gob_victim;
+
+/* Removes several, all different. The list is used up: what a removal moves is looked for in what is left of it. */
+GOB_SLOW void gob_table_erase_several(gob_table *t, gob_victim *victims, size_t count) {
+    size_t i, j;
+    for (i = 0; i < count; i++) {
+        gob_record *moved = gob_take_out(t, victims[i].record);
+        for (j = i + 1; j < count; j++)
+            if (victims[j].record == moved) victims[j].record = victims[i].record;
+    }
+    for (i = 0; i < count; i++) gob_settle(t, victims[i].hash); /* only now: it moves whole segments */
+}
+
+/* The record at the hand, or NULL where it goes on to the next segment. The caller moves the hand on past a record
+ * that stays. */
+GOB_FN gob_record *gob_hand_at(const gob_table *t, gob_hand *hand) {
+    const gob_segment *s = gob_segment_of(t, hand->hash);
+    if (hand->number < s->count) return gob_at(s, hand->number);
+    hand->hash = gob_last_hash(hand->hash, s->depth) + 1; /* wraps to 0 after the last */
+    hand->number = 0;
+    return NULL;
+}
+
 /* Looks at up to `budget` records from the hand on (going on to the next segment counts as one) and removes those
  * that are expired. Returns how many. */
 GOB_SLOW uint32_t gob_table_sweep(gob_table *t, int64_t now, uint32_t budget) {
     uint32_t removed = 0;
     for (; budget > 0; budget--) {
-        gob_segment *s = gob_segment_of(t, t->hand_hash);
-        if (t->hand_number >= s->count) {
-            t->hand_hash = gob_last_hash(t->hand_hash, s->depth) + 1; /* wraps to 0 after the last */
-            t->hand_number = 0;
-        } else {
-            gob_record *r = gob_at(s, t->hand_number);
-            if (gob_expired(r, now)) {
-                gob_table_erase(t, r); /* the last record is now in its place: look there again */
-                removed++;
-            } else
-                t->hand_number++;
-        }
+        gob_record *r = gob_hand_at(t, &t->hand);
+        if (!r) continue;
+        if (gob_expired(r, now)) {
+            gob_table_erase(t, r); /* the last record is now in its place: look there again */
+            removed++;
+        } else
+            t->hand.number++;
     }
     return removed;
 }

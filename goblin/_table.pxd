@@ -2,8 +2,9 @@
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 
-cdef extern from "_alloc.h" nogil:
-    pass  # before _table.h: it names the allocator
+cdef extern from "_alloc.h" nogil:  # before _table.h: it names the allocator
+    void *GOB_MALLOC(size_t size)
+    void GOB_FREE(void *p)
 
 
 cdef extern from "_port.h" nogil:
@@ -40,6 +41,14 @@ cdef extern from "_table.h" nogil:
         uint8_t kind
         uint8_t flags
 
+    ctypedef struct gob_hand:
+        uint64_t hash
+        uint32_t number
+
+    ctypedef struct gob_victim:
+        gob_record *record
+        uint64_t hash
+
     ctypedef struct gob_table:
         uint64_t count
         uint64_t slots
@@ -72,6 +81,8 @@ cdef extern from "_table.h" nogil:
     gob_record *gob_table_insert(gob_table *t, uint64_t hash, const void *key, size_t key_len)
     void gob_table_erase(gob_table *t, gob_record *r)
     bint gob_expired(const gob_record *r, int64_t now)
+    void gob_table_erase_several(gob_table *t, gob_victim *victims, size_t count)
+    gob_record *gob_hand_at(const gob_table *t, gob_hand *hand)
     uint32_t gob_table_tend(gob_table *t, int64_t now)
     uint64_t gob_table_sweep_all(gob_table *t, int64_t now)
     bint gob_table_page(const gob_table *t, int64_t now, gob_page *page)

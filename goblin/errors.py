@@ -12,13 +12,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from goblin._limiter import Decision
 
-__all__ = ["RateLimitExceeded", "WrongTypeError"]
+__all__ = ["CapacityError", "RateLimitExceeded", "WrongTypeError"]
 
 
 class WrongTypeError(TypeError):
     """The entry under the key belongs to another command or rate-limiting algorithm; nothing has changed.
 
     `Counters.type(key)` names what it is; `set` and `delete` replace or remove it. Source: Redis' WRONGTYPE.
+    """
+
+
+class CapacityError(RuntimeError):
+    """The store is full, none of the entries looked at may go, and the new key was not made; nothing has changed.
+
+    See `max_keys` and `on_full` of `Counters`.
     """
 
 
@@ -136,6 +143,12 @@ def not_a_period(name: str, value: object) -> ValueError:
 
 def not_a_number(name: str, value: object) -> TypeError:
     return TypeError(f"value is not a number of seconds: {name}={_shown_with_type(value)}")
+
+
+def no_place(full: bool) -> Exception:
+    if full:
+        return CapacityError("the store holds max_keys entries, and none of those looked at may make room")
+    return MemoryError("no memory for another counter")
 
 
 def conflict(first: str, second: str) -> ValueError:
