@@ -33,6 +33,7 @@ DIRECTIVES = {
     "embedsignature": True,
     "embedsignature.format": "clinic",
     "autotestdict": False,  # doctests are found by tests/, not by a __test__ in the module
+    "freethreading_compatible": True,  # each store has locks of its own: see goblin/_lock.h
     "linetrace": switch("COVERAGE"),
 }
 

@@ -1,5 +1,6 @@
 """ManualClock: time that moves only when told to."""
 cimport cython
+cimport cython
 from cpython.datetime cimport PyDelta_Check, import_datetime
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_Check
 from libc.math cimport isfinite
@@ -9,6 +10,7 @@ from goblin import errors
 from goblin._args cimport (
     NS_PER_SECOND, Duration, as_duration, as_int64, gob_seconds_to_ns, timedelta_ns,
 )
+from goblin._step cimport gob_load, gob_store
 from goblin._table cimport gob_add_overflows
 
 import_datetime()
@@ -16,9 +18,13 @@ import_datetime()
 
 cdef int move(ManualClock self, int64_t amount_ns) except -1:
     cdef int64_t moved_ns
-    if gob_add_overflows(self.reading_ns, amount_ns, &moved_ns) or moved_ns < 0:
+    cdef bint leaves
+    with cython.critical_section(self):
+        leaves = gob_add_overflows(self.reading_ns, amount_ns, &moved_ns) or moved_ns < 0
+        if not leaves:
+            gob_store(&self.reading_ns, moved_ns)
+    if leaves:
         raise out_of_range(self)
-    self.reading_ns = moved_ns
     return 0
 
 
@@ -51,12 +57,12 @@ A clock that moves only when told to, for tests: `Counters(clock=ManualClock())`
         as_int64(now_ns, "now_ns", &reading_ns)
         if reading_ns < 0:
             raise OverflowError(f"now_ns={reading_ns} (allowed: 0 to {errors.INT64_MAX})")
-        self.reading_ns = reading_ns
+        gob_store(&self.reading_ns, reading_ns)
 
     @property
     def now_ns(self):
         """The reading, nanoseconds, 0 to 2**63-1. Read-only."""
-        return self.reading_ns
+        return gob_load(&self.reading_ns)
 
     def advance(self, seconds):
         """Move by `seconds`: an int, a float (to the nearest nanosecond) or a timedelta.

@@ -1,11 +1,14 @@
 # The C side of the core, for the other compiled modules.
+from libc.stdint cimport uint64_t
+
 from goblin._clock cimport ManualClock
-from goblin._step cimport Shard
+from goblin._step cimport Store
 
 
 cdef class Counters:
-    cdef Shard shard
+    cdef Store store
     cdef bint initialised
+    cdef uint64_t max_keys
     cdef readonly ManualClock clock
     cdef dict given_up  # slots of cancelled waiters, by key; see _decide.pyx
     cdef object __weakref__

@@ -5,13 +5,14 @@ a rule of _rules.pxd works on the state; finish() keeps the new state and lets g
 exception is made. No Python object is created or dropped between begin() and finish().
 """
 import heapq
+import os
 from collections import namedtuple
 from operator import itemgetter
 
 cimport cython
 from cpython.datetime cimport import_datetime
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
-from libc.stdint cimport UINT64_MAX, int64_t, uint64_t
+from libc.stdint cimport UINT64_MAX, int64_t, uint32_t, uint64_t
 
 from goblin import errors
 from goblin cimport _rules as rules
@@ -27,12 +28,13 @@ from goblin._rules cimport (
 )
 from goblin._scan cimport scan
 from goblin._step cimport (
-    Shard, Slot, Step, begin, begin_several, finish, finish_verdict, keep, keep_several, leave, lock, look_up, read_clock, unlock,
+    GOB_SHARDS, Slot, Span, Step, Store, add_to_span, begin, begin_span, empty_span, finish,
+    finish_verdict, gob_defer_refcount, gob_lock, gob_lock_acquire, gob_lock_release, keep, keep_several, leave, leave_span,
+    lock, lock_all, look_up, read_clock, unlock, unlock_all,
 )
+from goblin._store cimport bound_store, count_entries, free_store, in_use, init_store
 from goblin._table cimport (
-    GOB_NO_DEADLINE, GOB_UNLIKELY, gob_expired, gob_record, gob_table_check, gob_table_clear,
-    gob_table_erase, gob_table_find, gob_table_free, gob_table_init, gob_table_insert, gob_table_sweep_all,
-    gob_table_tend,
+    GOB_NO_DEADLINE, GOB_UNLIKELY, gob_table_check, gob_table_clear, gob_table_sweep_all,
 )
 
 import_datetime()
@@ -60,6 +62,59 @@ keys: entries stored, expired ones not yet reclaimed included; slots: entries th
 memory_bytes: all the map's allocations together; expired: expired entries reclaimed since the store was made; evicted:
 live entries that have made room in a full store.
 """
+
+
+# ---- forks ----------------------------------------------------------------------------------------------------------------
+#
+# On free-threaded builds another thread may hold a shard's lock at the moment of a fork, and in the child nobody would
+# ever release it. So the forking thread takes all locks of all stores first. (Under the GIL it has them by having it.)
+
+cdef gob_lock stores_lock  # guards the list of stores; taken before any shard's lock
+cdef Store *newest_store = NULL
+
+
+cdef void enlist(Store *store) noexcept:
+    global newest_store
+    gob_lock_acquire(&stores_lock)
+    store.next_store = newest_store
+    if newest_store != NULL:
+        newest_store.previous_store = store
+    newest_store = store
+    gob_lock_release(&stores_lock)
+
+
+cdef void strike_off(Store *store) noexcept:
+    global newest_store
+    gob_lock_acquire(&stores_lock)
+    if store.next_store != NULL:
+        store.next_store.previous_store = store.previous_store
+    if store.previous_store != NULL:
+        store.previous_store.next_store = store.next_store
+    elif newest_store == store:
+        newest_store = store.next_store
+    gob_lock_release(&stores_lock)
+
+
+def _lock_all_stores():
+    cdef Store *store
+    gob_lock_acquire(&stores_lock)
+    store = newest_store
+    while store != NULL:
+        lock_all(store)
+        store = store.next_store
+
+
+def _unlock_all_stores():
+    cdef Store *store = newest_store
+    while store != NULL:
+        unlock_all(store)
+        store = store.next_store
+    gob_lock_release(&stores_lock)
+
+
+if GOB_SHARDS > 1 and hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_lock_all_stores, after_in_parent=_unlock_all_stores, after_in_child=_unlock_all_stores)
 
 
 cdef int fail(Status status, str name=None, object value=None, lowest=None) except -1:
@@ -123,8 +178,8 @@ cdef inline object count_and_arm(Counters self, const Key *k, const Duration *tt
     cdef Status status
     if GOB_UNLIKELY(not ttl.fits):
         fail(BAD_TIME, name, time)
-    begin(&self.shard, k, &step)
-    status = finish(&self.shard, k, &step, rules.increx(&step.state, step.now_ns, ttl.ns))
+    begin(&self.store, k, &step)
+    status = finish(k, &step, rules.increx(&step.state, step.now_ns, ttl.ns))
     if GOB_UNLIKELY(status != OK):
         fail(status, name, time)
     return step.state.value
@@ -143,14 +198,14 @@ cdef inline object add_or_subtract(Counters self, object key, object amount, obj
     timed = as_expiry(ex, px, &ttl)
     if timed:
         judge_expiry(ex, px, &ttl)
-    begin(&self.shard, &k, &step)
+    begin(&self.store, &k, &step)
     if timed:
         status = rules.deadline_after(step.now_ns, ttl.ns, &deadline_ns)
     if status == OK:
         status = rule(&step.state, amount_value)
         if timed and status == OK:
             rules.set_deadline(&step.state, deadline_ns)
-    status = finish(&self.shard, &k, &step, status)
+    status = finish(&k, &step, status)
     if GOB_UNLIKELY(status != OK):
         if status == BAD_TIME:
             raise_bad_expiry(ex, px)
@@ -169,8 +224,8 @@ cdef object set_ttl(Counters self, const Key *k, const Duration *ttl, str name, 
         raise errors.conflict("gt", "lt")
     if not ttl.fits:
         fail(BAD_TIME, name, time)
-    begin(&self.shard, k, &step)
-    status = finish(&self.shard, k, &step, rules.expire(&step.state, step.now_ns, ttl.ns, flags))
+    begin(&self.store, k, &step)
+    status = finish(k, &step, rules.expire(&step.state, step.now_ns, ttl.ns, flags))
     if status != OK and status != REFUSED:
         fail(status, name, time)
     return status == OK
@@ -180,12 +235,20 @@ cdef int64_t ms_left(Counters self, object key) except? -3:
     cdef Key k
     cdef Step step
     as_key(key, &k)
-    begin(&self.shard, &k, &step)
-    leave(&self.shard, step.now_ns)
+    begin(&self.store, &k, &step)
+    leave(&step)
     return rules.left_ms(&step.state, step.now_ns) if step.state.exists else -2
 
 
 # ---- several keys in one step -----------------------------------------------------------------------------------------------
+
+cdef inline void begin_keys(Store *store, const Key *keys, Py_ssize_t count, Span *span) noexcept nogil:
+    cdef Py_ssize_t i
+    span[0] = empty_span()
+    for i in range(count):
+        add_to_span(store, &keys[i], span)
+    begin_span(store, span)
+
 
 cdef int forget(Counters self, keys) except -1:
     """Entries are about to be removed or replaced: notes about their reservations go with them."""
@@ -195,11 +258,14 @@ cdef int forget(Counters self, keys) except -1:
 
 
 cdef int store_several(Counters self, const Slot *slots, Py_ssize_t count) except -1:
-    cdef Step step
+    cdef Span span = empty_span()
     cdef Status status
-    begin_several(&self.shard, &step)
-    status = keep_several(&self.shard, slots, count, step.now_ns)
-    leave(&self.shard, step.now_ns)
+    cdef Py_ssize_t i
+    for i in range(count):
+        add_to_span(&self.store, &slots[i].key, &span)
+    begin_span(&self.store, &span)
+    status = keep_several(&self.store, slots, count, &span)
+    leave_span(&self.store, &span)
     if status != OK:
         fail(status)
     return 0
@@ -215,9 +281,9 @@ cdef inline object spend(Counters self, int kind, object key, object limit, obje
     cdef int64_t cost_value
     as_key(key, &k)
     as_quota(kind, limit, seconds, cost, burst, &quota, &cost_value)
-    begin(&self.shard, &k, &step)
+    begin(&self.store, &k, &step)
     status = rules.judge(&step.state, step.now_ns, &quota, cost_value, &verdict)
-    status = finish_verdict(&self.shard, &k, &step, status, verdict.result < 0 and verdict.result != NEVER)
+    status = finish_verdict(&k, &step, status, verdict.result < 0 and verdict.result != NEVER)
     if status != OK and status != REFUSED:
         fail(status, "seconds", seconds, 0)
     return verdict.result
@@ -254,10 +320,11 @@ An in-process store of int64 counters, each with an optional deadline on the mon
     def __cinit__(self):
         self.clock = None
         self.given_up = {}
-        self.shard.manual_ns = NULL
-        self.shard.max_keys = UINT64_MAX
-        if not gob_table_init(&self.shard.table):
+        if not init_store(&self.store):
             raise MemoryError()
+        if GOB_SHARDS > 1:
+            enlist(&self.store)
+        gob_defer_refcount(self)
 
     def __init__(self, *, clock=None, max_keys=None, on_full="raise"):
         cdef int64_t most = 0
@@ -274,20 +341,23 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         if max_keys is None:
             bound = UINT64_MAX
         if self.initialised:
-            if clock is not self.clock or bound != self.shard.max_keys or (on_full == "evict") != self.shard.evicts:
+            if clock is not self.clock or bound != self.max_keys or (on_full == "evict") != self.store.evicts:
                 raise ValueError("a store keeps its clock, max_keys and on_full: __init__ was called again with others")
             return
         if clock is not None:
-            if self.shard.latest_ns != 0:
+            if in_use(&self.store):
                 raise ValueError("clock: that of a store in use cannot be changed")
             self.clock = clock
-            self.shard.manual_ns = &(<ManualClock>clock).reading_ns
-        self.shard.max_keys = bound
-        self.shard.evicts = on_full == "evict"
+            self.store.manual_ns = &(<ManualClock>clock).reading_ns
+        bound_store(&self.store, bound)
+        self.max_keys = bound
+        self.store.evicts = on_full == "evict"
         self.initialised = True
 
     def __dealloc__(self):
-        gob_table_free(&self.shard.table)
+        if GOB_SHARDS > 1:
+            strike_off(&self.store)
+        free_store(&self.store)
 
     def __reduce__(self):
         raise TypeError(
@@ -353,13 +423,13 @@ An in-process store of int64 counters, each with an optional deadline on the mon
             as_duration(seconds, "seconds", NS_PER_SECOND, &ttl)
             if not ttl.fits:
                 fail(BAD_TIME, "seconds", seconds)
-        begin(&self.shard, &k, &step)
+        begin(&self.store, &k, &step)
         status = OK if seconds is None else rules.deadline_after(step.now_ns, ttl.ns, &deadline_ns)
         if status == OK:
             status = rules.add_within(&step.state, delta_value, bound)
             if status == OK:
                 rules.arm_if_idle(&step.state, deadline_ns)
-        status = finish_verdict(&self.shard, &k, &step, status, status == REFUSED)
+        status = finish_verdict(&k, &step, status, status == REFUSED)
         if status == OK:
             return step.state.value
         if status == REFUSED:
@@ -380,9 +450,9 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         cdef Step step
         cdef Status status
         as_key(key, &k)
-        begin(&self.shard, &k, &step)
+        begin(&self.store, &k, &step)
         status = rules.take_one(&step.state)
-        status = finish_verdict(&self.shard, &k, &step, status, status == REFUSED)
+        status = finish_verdict(&k, &step, status, status == REFUSED)
         if status == OK:
             return step.state.value
         if status == REFUSED:
@@ -472,8 +542,8 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         cdef Key k
         cdef Step step
         as_key(key, &k)
-        begin(&self.shard, &k, &step)
-        leave(&self.shard, step.now_ns)
+        begin(&self.store, &k, &step)
+        leave(&step)
         if not step.state.exists:
             return None
         return "counter" if step.state.kind == COUNTER else "gcra" if step.state.kind == GCRA else "sliding-window"
@@ -494,7 +564,7 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         >>> counters.decide([("m", ("fixed-window", 2, 60 * 10**9, None)), ("h", ("gcra", 9, 3600 * 10**9, None))])[0]
         1
         """
-        return decide_entries(&self.shard, entries, cost, mode, max_wait_ns)
+        return decide_entries(&self.store, entries, cost, mode, max_wait_ns)
 
     def refund(self, stamps, cost):
         """Give back what a hit of `cost` still weighs, each limit by itself, in one step. Whether anything was.
@@ -503,7 +573,7 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         >>> counters.refund(hit[-1], 1), counters.get("n")
         (True, 0)
         """
-        return refund_stamps(&self.shard, stamps, cost)
+        return refund_stamps(&self.store, stamps, cost)
 
     def unreserve(self, stamps):
         """Give up a reservation: each entry goes back, unless somebody has reserved behind it since.
@@ -512,7 +582,7 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         >>> taken, waits = counters.decide(entry, 1, "reserve"), counters.decide(entry, 1, "reserve")
         >>> counters.unreserve(waits[-1])
         """
-        unreserve_stamps(&self.shard, self.given_up, stamps)
+        unreserve_stamps(&self.store, self.given_up, stamps)
 
     def now_ns(self):
         """The store's clock, nanoseconds: never less than any reading before.
@@ -521,9 +591,9 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         5
         """
         cdef int64_t now_ns
-        lock(&self.shard)
-        now_ns = read_clock(&self.shard)
-        unlock(&self.shard)
+        lock(&self.store.shards[0])
+        now_ns = read_clock(&self.store.shards[0])
+        unlock(&self.store.shards[0])
         return now_ns
 
     # ---- reading and writing
@@ -537,8 +607,8 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         cdef Key k
         cdef Step step
         as_key(key, &k)
-        begin(&self.shard, &k, &step)
-        leave(&self.shard, step.now_ns)
+        begin(&self.store, &k, &step)
+        leave(&step)
         if GOB_UNLIKELY(step.state.kind != COUNTER):
             fail(WRONG_KIND)
         return step.state.value if step.state.exists else default
@@ -571,7 +641,7 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         judge_expiry(ex, px, &ttl)
         if self.given_up:
             forget(self, (key,))
-        begin(&self.shard, &k, &step)
+        begin(&self.store, &k, &step)
         old = step.state
         if timed:
             status = rules.deadline_after(step.now_ns, ttl.ns, &deadline_ns)
@@ -584,7 +654,7 @@ An in-process store of int64 counters, each with an optional deadline on the mon
                 rules.put(&step.state, new_value)
                 if not keep_ttl:
                     rules.set_deadline(&step.state, deadline_ns)
-        status = finish(&self.shard, &k, &step, status)
+        status = finish(&k, &step, status)
         if status == BAD_TIME:
             raise_bad_expiry(ex, px)
         if status != OK and status != REFUSED:
@@ -606,11 +676,11 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         cdef int64_t new_value
         as_key(key, &k)
         as_value(value, "value", &new_value)
-        begin(&self.shard, &k, &step)
+        begin(&self.store, &k, &step)
         old = step.state
         rules.put(&step.state, new_value)
         rules.set_deadline(&step.state, GOB_NO_DEADLINE)
-        status = finish(&self.shard, &k, &step, OK if old.kind == COUNTER else WRONG_KIND)
+        status = finish(&k, &step, OK if old.kind == COUNTER else WRONG_KIND)
         if status != OK:
             fail(status)
         return old.value if old.exists else None
@@ -626,10 +696,10 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         cdef State old
         cdef Status status
         as_key(key, &k)
-        begin(&self.shard, &k, &step)
+        begin(&self.store, &k, &step)
         old = step.state
         step.state.exists = False
-        status = finish(&self.shard, &k, &step, OK if old.kind == COUNTER else WRONG_KIND)
+        status = finish(&k, &step, OK if old.kind == COUNTER else WRONG_KIND)
         if status != OK:
             fail(status)
         return old.value if old.exists else None
@@ -654,7 +724,7 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         if timed and drop_ttl:
             raise errors.conflict("persist", "px" if ex is None else "ex")
         judge_expiry(ex, px, &ttl)
-        begin(&self.shard, &k, &step)
+        begin(&self.store, &k, &step)
         if timed:
             status = rules.deadline_after(step.now_ns, ttl.ns, &deadline_ns)
         if status == OK and step.state.kind != COUNTER:
@@ -663,7 +733,7 @@ An in-process store of int64 counters, each with an optional deadline on the mon
             status = REFUSED  # nothing to write
         if status == OK:
             rules.set_deadline(&step.state, deadline_ns)
-        status = finish(&self.shard, &k, &step, status)
+        status = finish(&k, &step, status)
         if status == BAD_TIME:
             raise_bad_expiry(ex, px)
         if status == WRONG_KIND:
@@ -682,6 +752,7 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         """
         cdef Key *array
         cdef Step step
+        cdef Span span
         cdef State *found
         cdef Py_ssize_t i, count
         if len(keys) == 1 and not isinstance(keys[0], (str, bytes)):
@@ -696,11 +767,11 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         try:
             if found == NULL:
                 raise MemoryError()
-            begin_several(&self.shard, &step)
+            begin_keys(&self.store, array, count, &span)
             for i in range(count):
-                look_up(&self.shard, &array[i], &step)
+                look_up(&self.store, &array[i], &span, &step)
                 found[i] = step.state
-            leave(&self.shard, step.now_ns)
+            leave_span(&self.store, &span)
             return [found[i].value if found[i].exists and found[i].kind == COUNTER else None for i in range(count)]
         finally:
             PyMem_Free(found)
@@ -750,16 +821,17 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         """
         cdef Key *array = as_keys(keys)
         cdef Step step
+        cdef Span span
         cdef Py_ssize_t i, removed = 0
         if self.given_up:
             forget(self, keys)
-        begin_several(&self.shard, &step)
+        begin_keys(&self.store, array, len(keys), &span)
         for i in range(len(keys)):
-            look_up(&self.shard, &array[i], &step)
+            look_up(&self.store, &array[i], &span, &step)
             removed += step.state.exists
             step.state.exists = False
-            keep(&self.shard, &array[i], &step)
-        leave(&self.shard, step.now_ns)
+            keep(&array[i], &step)
+        leave_span(&self.store, &span)
         PyMem_Free(array)
         return removed
 
@@ -771,12 +843,13 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         """
         cdef Key *array = as_keys(keys)
         cdef Step step
+        cdef Span span
         cdef Py_ssize_t i, present = 0
-        begin_several(&self.shard, &step)
+        begin_keys(&self.store, array, len(keys), &span)
         for i in range(len(keys)):
-            look_up(&self.shard, &array[i], &step)
+            look_up(&self.store, &array[i], &span, &step)
             present += step.state.exists
-        leave(&self.shard, step.now_ns)
+        leave_span(&self.store, &span)
         PyMem_Free(array)
         return present
 
@@ -820,13 +893,13 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         cdef Step step
         cdef Status status = REFUSED
         as_key(key, &k)
-        begin(&self.shard, &k, &step)
+        begin(&self.store, &k, &step)
         if step.state.kind != COUNTER:
             status = WRONG_KIND
         elif step.state.exists and step.state.deadline_ns != GOB_NO_DEADLINE:
             rules.set_deadline(&step.state, GOB_NO_DEADLINE)
             status = OK
-        status = finish(&self.shard, &k, &step, status)
+        status = finish(&k, &step, status)
         if status == WRONG_KIND:
             fail(status)
         return status == OK
@@ -854,22 +927,22 @@ An in-process store of int64 counters, each with an optional deadline on the mon
 
     def __len__(self):
         """Entries stored, expired ones not yet reclaimed included."""
-        return <Py_ssize_t>self.shard.table.count
+        return <Py_ssize_t>count_entries(&self.store)
 
     def __contains__(self, key):
         cdef Key k
         cdef Step step
         as_key(key, &k)
-        begin(&self.shard, &k, &step)
-        leave(&self.shard, step.now_ns)
+        begin(&self.store, &k, &step)
+        leave(&step)
         return step.state.exists
 
     def __getitem__(self, key):
         cdef Key k
         cdef Step step
         as_key(key, &k)
-        begin(&self.shard, &k, &step)
-        leave(&self.shard, step.now_ns)
+        begin(&self.store, &k, &step)
+        leave(&step)
         if not step.state.exists:
             raise KeyError(key)
         if step.state.kind != COUNTER:
@@ -887,15 +960,15 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         as_key(key, &k)
         if self.given_up:
             forget(self, (key,))
-        begin(&self.shard, &k, &step)
+        begin(&self.store, &k, &step)
         present = step.state.exists
         step.state.exists = False
-        finish(&self.shard, &k, &step, OK)
+        finish(&k, &step, OK)
         if not present:
             raise KeyError(key)
 
     def __iter__(self):
-        return scan(self, &self.shard, None, False)
+        return scan(self, &self.store, None, False)
 
     def scan_iter(self, match=None):
         """Iterate over the keys that match a glob in Redis' form: ? * [abc] [^abc] [a-z] and \\ to quote.
@@ -907,7 +980,7 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         >>> sorted(counters.scan_iter("rate:*"))
         ['rate:ann', 'rate:bob']
         """
-        return scan(self, &self.shard, as_pattern(match), False)
+        return scan(self, &self.store, as_pattern(match), False)
 
     def items(self):
         """Iterate over (key, value); otherwise as `scan_iter`.
@@ -915,7 +988,7 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         >>> dict(goblin.Counters().items())
         {}
         """
-        return scan(self, &self.shard, None, True)
+        return scan(self, &self.store, None, True)
 
     def most_common(self, n=None):
         """The n counters of highest value as a list of (key, value), highest first; all of them if n is None.
@@ -941,11 +1014,14 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         >>> counters.sweep()
         0
         """
-        cdef uint64_t removed
-        lock(&self.shard)
-        removed = gob_table_sweep_all(&self.shard.table, read_clock(&self.shard))
-        self.shard.reclaimed += removed
-        unlock(&self.shard)
+        cdef uint64_t removed = 0, count
+        cdef uint32_t i
+        lock_all(&self.store)
+        for i in range(self.store.shard_mask + 1):
+            count = gob_table_sweep_all(&self.store.shards[i].table, read_clock(&self.store.shards[i]))
+            self.store.shards[i].reclaimed += count
+            removed += count
+        unlock_all(&self.store)
         return removed
 
     def clear(self):
@@ -953,10 +1029,12 @@ An in-process store of int64 counters, each with an optional deadline on the mon
 
         >>> counters.clear()
         """
+        cdef uint32_t i
         self.given_up.clear()
-        lock(&self.shard)
-        gob_table_clear(&self.shard.table)
-        unlock(&self.shard)
+        lock_all(&self.store)
+        for i in range(self.store.shard_mask + 1):
+            gob_table_clear(&self.store.shards[i].table)
+        unlock_all(&self.store)
 
     def stats(self):
         """What the store holds, as a `Stats` tuple: keys, slots, memory_bytes, expired, evicted.
@@ -964,22 +1042,27 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         >>> goblin.Counters().stats().keys
         0
         """
-        cdef uint64_t count, slots, memory_bytes, reclaimed, evicted
-        lock(&self.shard)
-        count = self.shard.table.count
-        slots = self.shard.table.slots
-        memory_bytes = self.shard.table.bytes
-        reclaimed = self.shard.reclaimed
-        evicted = self.shard.evicted
-        unlock(&self.shard)
+        cdef uint64_t count = 0, slots = 0, memory_bytes = 0, reclaimed = 0, evicted = 0
+        cdef uint32_t i
+        lock_all(&self.store)
+        for i in range(self.store.shard_mask + 1):
+            count += self.store.shards[i].table.count
+            slots += self.store.shards[i].table.slots
+            memory_bytes += self.store.shards[i].table.bytes
+            reclaimed += self.store.shards[i].reclaimed
+            evicted += self.store.shards[i].evicted
+        unlock_all(&self.store)
         return Stats(count, slots, memory_bytes, reclaimed, evicted)
 
     def _check(self):
         """Verify every invariant of the map, for tests. AssertionError: it names the broken one."""
-        cdef const char *broken
-        lock(&self.shard)
-        broken = gob_table_check(&self.shard.table)
-        unlock(&self.shard)
+        cdef const char *broken = NULL
+        cdef uint32_t i
+        lock_all(&self.store)
+        for i in range(self.store.shard_mask + 1):
+            if broken == NULL:
+                broken = gob_table_check(&self.store.shards[i].table)
+        unlock_all(&self.store)
         if broken != NULL:
             raise AssertionError((<bytes>broken).decode())
 

@@ -2,7 +2,7 @@
 from libc.stdint cimport int64_t
 
 from goblin._rules cimport GCRA, Quota, State, Status, Verdict
-from goblin._step cimport Shard, Slot
+from goblin._step cimport Slot, Store
 
 
 cdef enum Mode:
@@ -19,7 +19,7 @@ cdef struct Outcome:
 
 
 cdef Status decide(
-    Shard *shard, Slot *slots, const Quota *quotas, State *before, Py_ssize_t count, int64_t cost, Mode mode,
+    Store *store, Slot *slots, const Quota *quotas, State *before, Py_ssize_t count, int64_t cost, Mode mode,
     int64_t max_wait_ns, Outcome *out
 ) noexcept nogil
 
@@ -28,10 +28,10 @@ cdef inline int64_t mark_of(const Quota *quota, const Slot *slot, const Outcome 
     return outcome.at_ns if quota.kind == GCRA else slot.state.deadline_ns
 
 cdef bint give_back(
-    Shard *shard, Slot *slots, const Quota *quotas, const int64_t *marks_ns, Py_ssize_t count, int64_t cost
+    Store *store, Slot *slots, const Quota *quotas, const int64_t *marks_ns, Py_ssize_t count, int64_t cost
 ) noexcept nogil
 
-cdef object decide_entries(Shard *shard, object entries, object cost, object mode, object max_wait_ns)
-cdef object refund_stamps(Shard *shard, object stamps, object cost)
-cdef int unreserve_stamps(Shard *shard, dict given_up, object stamps) except -1
+cdef object decide_entries(Store *store, object entries, object cost, object mode, object max_wait_ns)
+cdef object refund_stamps(Store *store, object stamps, object cost)
+cdef int unreserve_stamps(Store *store, dict given_up, object stamps) except -1
 cdef int forget_given_up(dict given_up, object key) except -1

@@ -15,7 +15,8 @@ from goblin._rules cimport (
     FOREVER, Quota, State, Status, Verdict, horizon_of, judge,
 )
 from goblin._step cimport (
-    Shard, Slot, Step, begin, begin_several, finish, finish_verdict, keep, keep_several, leave, look_up, mark_refusing,
+    Slot, Span, Step, Store, add_to_span, begin, begin_span, empty_span, finish, finish_verdict, keep, keep_several, leave,
+    leave_span, look_up, mark_refusing,
 )
 from goblin._table cimport GOB_NO_DEADLINE
 
@@ -25,14 +26,14 @@ import_datetime()
 # ---- the step ------------------------------------------------------------------------------------------------------------
 
 cdef inline Status decide_one(
-    Shard *shard, Slot *slot, const Quota *quota, int64_t cost, Outcome *out
+    Store *store, Slot *slot, const Quota *quota, int64_t cost, Outcome *out
 ) noexcept nogil:
     """The common case, without a second look at the table."""
     cdef Step step
     cdef Status status
-    begin(shard, &slot.key, &step)
+    begin(store, &slot.key, &step)
     status = judge(&step.state, step.now_ns, quota, cost, &out.verdict)
-    status = finish_verdict(shard, &slot.key, &step, status, out.verdict.result < 0 and out.verdict.result != NEVER)
+    status = finish_verdict(&slot.key, &step, status, out.verdict.result < 0 and out.verdict.result != NEVER)
     slot.state = step.state
     out.index = 0
     out.at_ns = step.now_ns
@@ -76,29 +77,32 @@ cdef inline void look_all(
 
 
 cdef Status decide(
-    Shard *shard, Slot *slots, const Quota *quotas, State *before, Py_ssize_t count, int64_t cost, Mode mode,
+    Store *store, Slot *slots, const Quota *quotas, State *before, Py_ssize_t count, int64_t cost, Mode mode,
     int64_t max_wait_ns, Outcome *out
 ) noexcept nogil:
     """OK, also where the hit is refused: see the outcome. Otherwise nothing has changed."""
+    cdef Span span = empty_span()
     cdef Step step
     cdef Status status
     cdef Outcome later
     cdef Py_ssize_t i
     cdef bint spend = mode != PEEK and cost > 0
     if count == 1 and mode == HIT:
-        return decide_one(shard, slots, quotas, cost, out)
-    begin_several(shard, &step)
+        return decide_one(store, slots, quotas, cost, out)
     for i in range(count):
-        look_up(shard, &slots[i].key, &step)
+        add_to_span(store, &slots[i].key, &span)
+    begin_span(store, &span)
+    for i in range(count):
+        look_up(store, &slots[i].key, &span, &step)
         before[i] = step.state
-    out.at_ns = step.now_ns
+    out.at_ns = span.now_ns
     out.spent = False
-    status = judge_all(slots, quotas, before, count, step.now_ns, cost, out)
+    status = judge_all(slots, quotas, before, count, span.now_ns, cost, out)
     if status == OK and out.verdict.result < 0:
         spend = spend and mode == RESERVE and out.verdict.result != NEVER and -out.verdict.result <= max_wait_ns
         if spend:
             # When the longest wait is over, every limit admits. An instant beyond the clock's end never comes.
-            later.at_ns = step.now_ns - out.verdict.result
+            later.at_ns = span.now_ns - out.verdict.result
             if judge_all(slots, quotas, before, count, later.at_ns, cost, &later) == OK:
                 out.at_ns = later.at_ns
                 out.index = later.index  # as of a hit at that instant
@@ -109,30 +113,33 @@ cdef Status decide(
                 spend = False
     if status == OK:
         if spend:
-            status = keep_several(shard, slots, count, step.now_ns)
+            status = keep_several(store, slots, count, &span)
             out.spent = status == OK
         else:
-            if mode == HIT and shard.evicts and out.verdict.result < 0 and out.verdict.result != NEVER:
-                mark_refusing(shard, &slots[out.index])
-            look_all(quotas, before, count, step.now_ns, out)
-    leave(shard, step.now_ns)
+            if mode == HIT and store.evicts and out.verdict.result < 0 and out.verdict.result != NEVER:
+                mark_refusing(store, &slots[out.index])
+            look_all(quotas, before, count, span.now_ns, out)
+    leave_span(store, &span)
     return status
 
 
 cdef bint give_back(
-    Shard *shard, Slot *slots, const Quota *quotas, const int64_t *marks_ns, Py_ssize_t count, int64_t cost
+    Store *store, Slot *slots, const Quota *quotas, const int64_t *marks_ns, Py_ssize_t count, int64_t cost
 ) noexcept nogil:
     """Refund each limit by itself, in one step. Whether anything was given back."""
     cdef Step step
     cdef Py_ssize_t i
+    cdef Span span = empty_span()
     cdef bint given = False
-    begin_several(shard, &step)
     for i in range(count):
-        look_up(shard, &slots[i].key, &step)
-        if rules.refund(&step.state, step.now_ns, &quotas[i], cost, marks_ns[i]) == OK:
-            keep(shard, &slots[i].key, &step)  # the record is there: no memory is needed
+        add_to_span(store, &slots[i].key, &span)
+    begin_span(store, &span)
+    for i in range(count):
+        look_up(store, &slots[i].key, &span, &step)
+        if rules.refund(&step.state, span.now_ns, &quotas[i], cost, marks_ns[i]) == OK:
+            keep(&slots[i].key, &step)  # the record is there: no memory is needed
             given = True
-    leave(shard, step.now_ns)
+    leave_span(store, &span)
     return given
 
 
@@ -215,7 +222,7 @@ cdef bint same_key(const Key *a, const Key *b) noexcept:
     return a.hash == b.hash and a.length == b.length and memcmp(a.data, b.data, a.length) == 0
 
 
-cdef object decide_entries(Shard *shard, object entries, object cost, object mode, object max_wait_ns):
+cdef object decide_entries(Store *store, object entries, object cost, object mode, object max_wait_ns):
     cdef list pairs = [(key, quota) for key, quota in entries]
     cdef Entries hits = Entries.__new__(
         Entries, [pair[0] for pair in pairs], [pair[1] for pair in pairs])
@@ -234,7 +241,7 @@ cdef object decide_entries(Shard *shard, object entries, object cost, object mod
         for i in range(hits.count):
             if hits.quotas[i].kind != GCRA:
                 raise ValueError("mode='reserve' (allowed: with gcra only)")
-    status = decide(shard, hits.slots, hits.quotas, hits.before, hits.count, cost_value, <Mode><int>MODES[mode],
+    status = decide(store, hits.slots, hits.quotas, hits.before, hits.count, cost_value, <Mode><int>MODES[mode],
                     most_wait_ns, &outcome)
     if status == WRONG_KIND:
         raise errors.WrongTypeError(errors.WRONG_KIND)
@@ -268,7 +275,7 @@ cdef object state_tuple(const State *state):
     return (state.deadline_ns, state.value) if state.exists else None
 
 
-cdef object refund_stamps(Shard *shard, object stamps, object cost):
+cdef object refund_stamps(Store *store, object stamps, object cost):
     cdef list rows = [(key, quota, mark) for key, quota, mark, before, after in stamps]
     cdef Entries hits = Entries.__new__(Entries, [row[0] for row in rows], [row[1] for row in rows])
     cdef int64_t cost_value
@@ -278,7 +285,7 @@ cdef object refund_stamps(Shard *shard, object stamps, object cost):
         as_int64(rows[i][2], "stamp", &hits.marks_ns[i])
         if hits.marks_ns[i] < 0:
             raise errors.below("stamp", rows[i][2], 0)
-    return give_back(shard, hits.slots, hits.quotas, hits.marks_ns, hits.count, cost_value)
+    return give_back(store, hits.slots, hits.quotas, hits.marks_ns, hits.count, cost_value)
 
 
 # ---- giving up a reservation ------------------------------------------------------------------------------------------------
@@ -295,33 +302,33 @@ cdef bytes key_bytes(object key):
     return PyBytes_FromStringAndSize(k.data, <Py_ssize_t>k.length)
 
 
-cdef tuple state_under(Shard *shard, const Key *key):
+cdef tuple state_under(Store *store, const Key *key):
     """(state tuple or None, now)."""
     cdef Step step
-    begin(shard, key, &step)
-    leave(shard, step.now_ns)
+    begin(store, key, &step)
+    leave(&step)
     if step.state.exists and step.state.kind == GCRA:
         return (step.state.deadline_ns, step.state.value), step.now_ns
     return None, step.now_ns
 
 
-cdef bint swap_state(Shard *shard, const Key *key, tuple expected, object replacement) except? -1:
+cdef bint swap_state(Store *store, const Key *key, tuple expected, object replacement) except? -1:
     """Put `replacement` in the place of `expected`, if that is what is there."""
     cdef Step step
     cdef Status status = REFUSED
     cdef int64_t deadline_ns = expected[0], value = expected[1], new_deadline_ns = 0, new_value = 0
     if replacement is not None:
         new_deadline_ns, new_value = replacement
-    begin(shard, key, &step)
+    begin(store, key, &step)
     if (step.state.exists and step.state.kind == GCRA
             and step.state.deadline_ns == deadline_ns and step.state.value == value):
         step.state.deadline_ns = new_deadline_ns  # in the past, also of no state: finish() removes the entry
         step.state.value = new_value
         status = OK
-    return finish(shard, key, &step, status) == OK
+    return finish(key, &step, status) == OK
 
 
-cdef int unreserve_stamps(Shard *shard, dict given_up, object stamps) except -1:
+cdef int unreserve_stamps(Store *store, dict given_up, object stamps) except -1:
     cdef Key k
     for key, quota, mark, before, after in list(stamps):
         if after is None:
@@ -330,12 +337,12 @@ cdef int unreserve_stamps(Shard *shard, dict given_up, object stamps) except -1:
         as_key(data, &k)
         notes = given_up.setdefault(data, {})
         notes[after] = before
-        state, now_ns = state_under(shard, &k)
+        state, now_ns = state_under(store, &k)
         while state is not None and state in notes:
             before = notes.pop(state, None)
-            if not swap_state(shard, &k, state, before):
+            if not swap_state(store, &k, state, before):
                 notes[state] = before
-            state, now_ns = state_under(shard, &k)
+            state, now_ns = state_under(store, &k)
         if state is None:
             notes.clear()
         drop_passed_notes(given_up, data, now_ns)

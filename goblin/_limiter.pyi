@@ -6,6 +6,8 @@ from typing_extensions import disjoint_base
 
 from goblin.limiter import Key, Limit
 
+DEFAULT_MAX_KEYS: int
+
 def default_store() -> Any: ...
 def set_default_store(store: Any) -> Any: ...
 def check_store(store: Any) -> None: ...
@@ -20,9 +22,8 @@ def restore_decision(
     reset_ns: int,
 ) -> Decision: ...
 @final
-@disjoint_base
 class Decision:
-    def __init__(self) -> None: ...
+    def __init__(self, *args: NoReturn, **kwargs: NoReturn) -> None: ...  # made by a RateLimiter, never called
     @property
     def limit(self) -> Limit: ...
     @property

@@ -2,6 +2,8 @@
 
 The cold half of RateLimiter, its arguments and its waiting, is in limiter.py.
 """
+from _thread import allocate_lock
+
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.long cimport PyLong_Check
@@ -30,6 +32,7 @@ cdef enum:
 # ---- the default store -------------------------------------------------------------------------------------------------------
 
 cdef object the_default_store = None
+cdef object default_store_lock = allocate_lock()
 
 DEFAULT_MAX_KEYS = 1_000_000  # some 60 MB: a flood of keys must not take a process down
 
@@ -45,7 +48,9 @@ def default_store():
     """
     global the_default_store
     if the_default_store is None:
-        the_default_store = Counters(max_keys=DEFAULT_MAX_KEYS, on_full="evict")
+        with default_store_lock:  # two threads that come first at once must not count in two stores
+            if the_default_store is None:
+                the_default_store = Counters(max_keys=DEFAULT_MAX_KEYS, on_full="evict")
     return the_default_store
 
 
@@ -302,8 +307,9 @@ cdef class LimiterCore:
         """
         if decision.limiter is not self and decision.limiter is not None:
             raise ValueError("the decision was made by another limiter")
-        marks, store = decision.marks, decision.store
-        decision.limiter = decision.store = decision.marks = None
+        with cython.critical_section(decision):  # of two threads one has the right
+            marks, store = decision.marks, decision.store
+            decision.limiter = decision.store = decision.marks = None
         if marks is None:
             return False
         if not is_core(store):
@@ -363,7 +369,7 @@ cdef class LimiterCore:
             if slots == NULL or before == NULL or buffer == NULL:
                 raise MemoryError()
             self._fill(slots, buffer, part is None, data, length)
-            status = decide(&store.shard, slots, self.quotas, before, self.count, cost, mode, 0, outcome)
+            status = decide(&store.store, slots, self.quotas, before, self.count, cost, mode, 0, outcome)
             if status != OK:
                 self._fail(status, outcome.index)
             if want_marks != NULL and outcome.spent:
@@ -419,7 +425,7 @@ cdef class LimiterCore:
                 slots[i].key.data = PyBytes_AS_STRING(keys[i])
                 slots[i].key.length = PyBytes_GET_SIZE(keys[i])
                 slots[i].key.hash = gob_hash_buffer(slots[i].key.data, PyBytes_GET_SIZE(keys[i]))
-            return give_back(&store.shard, slots, self.quotas, marks_ns, self.count, decision.cost)
+            return give_back(&store.store, slots, self.quotas, marks_ns, self.count, decision.cost)
         finally:
             PyMem_Free(slots)
             PyMem_Free(marks_ns)
@@ -439,7 +445,10 @@ cdef class LimiterCore:
         ]
 
     cdef object _decide_elsewhere(self, object store, object key, object cost, str mode):
-        return self._decision(store, key, cost, store.decide(self._entries(key), cost, mode))
+        cdef int64_t cost_value
+        entries = self._entries(key)
+        as_cost(cost, &cost_value)  # once: a second __index__ could raise after the hit was spent
+        return self._decision(store, key, cost_value, store.decide(entries, cost_value, mode))
 
     def _decision(self, store, key, cost, tuple outcome not None):
         """A Decision of what the Store protocol's decide() returned."""

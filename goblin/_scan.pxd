@@ -1,5 +1,5 @@
 # Iteration over a store, for the core.
-from goblin._step cimport Shard
+from goblin._step cimport Store
 
 
-cdef object scan(object owner, Shard *shard, bytes pattern, bint with_values)
+cdef object scan(object owner, Store *store, bytes pattern, bint with_values)

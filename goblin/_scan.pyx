@@ -7,15 +7,15 @@ from libc.string cimport memset
 
 from goblin._glob cimport glob_match
 from goblin._rules cimport COUNTER
-from goblin._step cimport Shard, lock, read_clock, unlock
+from goblin._step cimport Shard, Store, lock, read_clock, unlock
 from goblin._table cimport gob_item, gob_page, gob_page_free, gob_table_page
 
 
-cdef object scan(object owner, Shard *shard, bytes pattern, bint with_values):
-    """An iterator over the shard's keys that match the pattern (None: all), or over its (key, value) pairs."""
+cdef object scan(object owner, Store *store, bytes pattern, bint with_values):
+    """An iterator over the store's keys that match the pattern (None: all), or over its (key, value) pairs."""
     cdef _Scan iterator = _Scan.__new__(_Scan)
     iterator.owner = owner
-    iterator.shard = shard
+    iterator.store = store
     iterator.pattern = pattern
     iterator.with_values = with_values
     return iterator
@@ -42,8 +42,9 @@ cdef object key_object(const unsigned char *data, Py_ssize_t length):
 @cython.no_gc_clear  # its only reference is to the store, which never refers to it
 cdef class _Scan:
     """Iterates over a store in pages: one segment is copied as bytes, then one key at a time is made of them."""
-    cdef object owner  # keeps the shard alive
-    cdef Shard *shard
+    cdef object owner  # keeps the store alive
+    cdef Store *store
+    cdef uint32_t shard
     cdef gob_page page
     cdef uint32_t at
     cdef bytes pattern
@@ -58,6 +59,7 @@ cdef class _Scan:
     def __iter__(self):
         return self
 
+    @cython.critical_section  # on free-threaded builds two threads may share an iterator
     def __next__(self):
         cdef const gob_item *item
         cdef const unsigned char *data
@@ -77,14 +79,18 @@ cdef class _Scan:
                 return (key, value) if self.with_values else key
             if self.page.done:
                 gob_page_free(&self.page)
-                raise StopIteration
+                if self.shard == self.store.shard_mask:
+                    raise StopIteration
+                self.shard += 1
+                self.page.done = False
             self._next_page()
 
     cdef int _next_page(self) except -1:
         cdef bint copied
-        lock(self.shard)
-        copied = gob_table_page(&self.shard.table, read_clock(self.shard), &self.page)
-        unlock(self.shard)
+        cdef Shard *shard = &self.store.shards[self.shard]
+        lock(shard)
+        copied = gob_table_page(&shard.table, read_clock(shard), &self.page)
+        unlock(shard)
         if not copied:
             raise MemoryError()
         self.at = 0

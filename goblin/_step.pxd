@@ -2,6 +2,7 @@
 #
 # Everything between begin() and finish() is plain C: no Python object is created or dropped, so nothing of Python's
 # (a collector's run, another thread's turn) can come in between.
+cimport cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from goblin cimport _rules as rules
@@ -16,48 +17,101 @@ from goblin._table cimport (
 )
 
 
+cdef extern from "_lock.h" nogil:
+    enum:
+        GOB_SHARDS
+    uint32_t GOB_SHARD_OF(uint64_t hash, uint32_t mask)
+    ctypedef struct gob_lock:
+        pass
+    void gob_lock_acquire(gob_lock *lock)
+    void gob_lock_release(gob_lock *lock)
+    int64_t gob_raise_to(int64_t *most, int64_t reading)
+    int64_t gob_load(const int64_t *p)
+    void gob_store(int64_t *p, int64_t value)
+
+cdef extern from "_lock.h":
+    void gob_defer_refcount(object shared)
+
+
 # A map with what its steps need beside it.
 cdef struct Shard:
-    gob_table table
-    int64_t *manual_ns  # the reading of a ManualClock, which the owner keeps alive; NULL: the system's clock
-    int64_t latest_ns   # the latest reading: what the store judges, arms and reports by
-    uint64_t reclaimed  # expired entries removed or used again, ever
+    gob_lock mutex      # guards all of the shard: see lock()
     uint32_t ticks      # steps so far; every 64th pays for a share of the sweep
+    int64_t latest_ns   # the latest reading of the system's clock
+    Store *store
+    gob_table table
+    uint64_t reclaimed  # expired entries removed or used again, ever
+    uint64_t evicted    # live entries that have made room, ever
     uint64_t max_keys   # entries stored, at most
-    bint evicts         # when full, an entry with a TTL makes room; otherwise only expired ones do
-    uint64_t evicted    # entries that have made room, ever
-    gob_hand victims    # where the search for the next one goes on
+    gob_hand victims    # where the search for the next one to make room goes on
 
 
-# One step on one key: what was found, and what is to be kept.
+# All of a store's C state. Its owner, a Counters, embeds it and keeps alive what it points to.
+cdef struct Store:
+    Shard shards[GOB_SHARDS]
+    uint32_t shard_mask        # 0: only the first is used
+    bint evicts                # when full, an entry with a TTL makes room; otherwise only expired ones do
+    const int64_t *manual_ns   # the reading of a ManualClock; NULL: the system's clock
+    int64_t latest_manual_ns   # its latest reading, for all shards together
+    Store *next_store          # of all there are, for forks; free-threaded builds only
+    Store *previous_store
+
+
+# One step: its shard, what was found there, and what is to be kept.
 cdef struct Step:
+    Shard *shard
     gob_record *record  # expired or live; NULL: none
     State state         # of a live record, else absent()
     int64_t now_ns
 
 
+cdef inline Shard *shard_of(Store *store, const Key *key) noexcept nogil:
+    return &store.shards[GOB_SHARD_OF(key.hash, store.shard_mask)]
+
+
+# ---- the lock and the clock -------------------------------------------------------------------------------------------------
+
 cdef inline void lock(Shard *self) noexcept nogil:
-    """Guards the whole shard. Under the GIL it is the GIL: nothing between lock and unlock releases it."""
-    pass
+    """Guards the shard: its map, counts and latest reading, from the first look to the last write of a step.
+
+    Under the GIL it is the GIL: nothing between lock and unlock releases it. Otherwise it is a PyMutex, which lets the
+    interpreter stop the world while we wait. Whoever takes several takes them in the order of the shards. Not promised:
+    any order among waiters.
+    """
+    gob_lock_acquire(&self.mutex)
 
 
 cdef inline void unlock(Shard *self) noexcept nogil:
-    pass
+    gob_lock_release(&self.mutex)
+
+
+cdef inline void lock_all(Store *store) noexcept nogil:
+    cdef uint32_t i
+    for i in range(store.shard_mask + 1):
+        lock(&store.shards[i])
+
+
+cdef inline void unlock_all(Store *store) noexcept nogil:
+    cdef uint32_t i
+    for i in range(store.shard_mask + 1):
+        unlock(&store.shards[i])
 
 
 cdef inline int64_t read_clock(Shard *self) noexcept nogil:
     """The latest reading so far: a clock set back stands still. Only under the lock."""
     cdef int64_t reading_ns
-    if self.manual_ns == NULL:
+    if self.store.manual_ns == NULL:
         reading_ns = gob_monotonic_ns()
-    else:
-        reading_ns = self.manual_ns[0]
-        if reading_ns == GOB_NO_DEADLINE:  # 2**63-1 stands for "never": such a key must not expire even then
-            reading_ns -= 1
-    if reading_ns > self.latest_ns:
-        self.latest_ns = reading_ns
-    return self.latest_ns
+        if reading_ns > self.latest_ns:
+            self.latest_ns = reading_ns
+        return self.latest_ns
+    reading_ns = gob_load(self.store.manual_ns)
+    if reading_ns == GOB_NO_DEADLINE:  # 2**63-1 stands for "never": such a key must not expire even then
+        reading_ns -= 1
+    return gob_raise_to(&self.store.latest_manual_ns, reading_ns)
 
+
+# ---- one key ------------------------------------------------------------------------------------------------------------------
 
 cdef inline void load(Step *step) noexcept nogil:
     """The state under the record that was found. An expired one counts as absent."""
@@ -70,12 +124,13 @@ cdef inline void load(Step *step) noexcept nogil:
         step.state = rules.absent()
 
 
-cdef inline void begin(Shard *self, const Key *key, Step *step) noexcept nogil:
+cdef inline void begin(Store *store, const Key *key, Step *step) noexcept nogil:
     """Take the lock, read the clock, find the record."""
     cdef gob_probe probe
-    lock(self)
-    probe = gob_probe_begin(&self.table, key.hash)
-    step.now_ns = read_clock(self)  # while the record's cache lines come
+    step.shard = shard_of(store, key)
+    lock(step.shard)
+    probe = gob_probe_begin(&step.shard.table, key.hash)
+    step.now_ns = read_clock(step.shard)  # while the record's cache lines come
     step.record = gob_probe_end(probe, key.hash, key.data, key.length)
     load(step)
 
@@ -103,76 +158,107 @@ cdef inline gob_record *choose_victim(Shard *self, int64_t now_ns) noexcept nogi
         if gob_expired(record, now_ns):
             return record
         # Never an entry without a TTL: stock and balances are not to be forgotten.
-        if self.evicts and record.deadline != GOB_NO_DEADLINE and (best == NULL or goes_before(record, best)):
+        if self.store.evicts and record.deadline != GOB_NO_DEADLINE and (best == NULL or goes_before(record, best)):
             best = record
     return best
 
 
-cdef inline bint make_room(Shard *self, int64_t now_ns) noexcept nogil:
-    """Bring the number of entries back to the most that is allowed, all of it or nothing. The step's own entries are
-    pinned or fresh."""
+cdef inline uint64_t too_many(const Shard *self) noexcept nogil:
+    return self.table.count - self.max_keys if self.table.count > self.max_keys else 0
+
+
+cdef inline uint64_t choose_victims(Shard *self, int64_t now_ns, gob_victim *victims, uint64_t needed) noexcept nogil:
+    """How many were found, up to as many as are needed."""
+    cdef uint64_t found
+    for found in range(needed):
+        victims[found].record = choose_victim(self, now_ns)
+        if victims[found].record == NULL:
+            return found
+        victims[found].hash = victims[found].record.hash
+        victims[found].record.flags |= CHOSEN
+    return needed
+
+
+cdef inline void remove_victims(Shard *self, int64_t now_ns, gob_victim *victims, uint64_t count) noexcept nogil:
+    cdef uint64_t i
+    for i in range(count):
+        if gob_expired(victims[i].record, now_ns):
+            self.reclaimed += 1
+        else:
+            self.evicted += 1
+    gob_table_erase_several(&self.table, victims, count)
+
+
+cdef inline bint make_room(Store *store, uint64_t shards, int64_t now_ns) noexcept nogil:
+    """Bring these shards (as bits) back to the most entries that they may hold: all of them, or nothing is removed. The
+    step's own entries are pinned or fresh."""
     cdef gob_victim few[FEW_VICTIMS]
     cdef gob_victim *victims = few
-    cdef uint64_t i, found = 0, needed = self.table.count - self.max_keys
+    cdef uint64_t needed = 0, found = 0, more, chosen
+    cdef uint32_t i
+    cdef bint enough = True
+    for i in range(store.shard_mask + 1):
+        if shards >> i & 1:
+            needed += too_many(&store.shards[i])
     if needed > FEW_VICTIMS:
         victims = NULL if needed > <uint64_t>1 << 40 else <gob_victim *>GOB_MALLOC(needed * sizeof(gob_victim))
         if victims == NULL:
             return False
-    while found < needed:
-        victims[found].record = choose_victim(self, now_ns)
-        if victims[found].record == NULL:
-            break
-        victims[found].hash = victims[found].record.hash
-        victims[found].record.flags |= CHOSEN
-        found += 1
-    if found == needed:
-        for i in range(found):
-            if gob_expired(victims[i].record, now_ns):
-                self.reclaimed += 1
-            else:
-                self.evicted += 1
-        gob_table_erase_several(&self.table, victims, found)
+    for i in range(store.shard_mask + 1):
+        more = too_many(&store.shards[i]) if enough and shards >> i & 1 else 0
+        if more > 0:
+            chosen = choose_victims(&store.shards[i], now_ns, victims + found, more)
+            found += chosen
+            enough = chosen == more
+    if enough:
+        found = 0
+        for i in range(store.shard_mask + 1):
+            more = too_many(&store.shards[i]) if shards >> i & 1 else 0
+            if more > 0:
+                remove_victims(&store.shards[i], now_ns, victims + found, more)
+                found += more
     else:
-        for i in range(found):
-            victims[i].record.flags &= ~CHOSEN
+        for more in range(found):
+            victims[more].record.flags &= ~CHOSEN
     if victims != few:
         GOB_FREE(victims)
-    return found == needed
+    return enough
 
 
 # ---- keeping --------------------------------------------------------------------------------------------------------------
 
-cdef inline Status create(Shard *self, const Key *key, Step *step) noexcept nogil:
+cdef inline Status create(const Key *key, Step *step) noexcept nogil:
     """A record for a new entry. Whoever makes one pays for a share of the sweep, so dead entries stay few."""
+    cdef Shard *shard = step.shard
     cdef gob_record *record
-    self.reclaimed += gob_table_tend(&self.table, step.now_ns)
-    record = gob_table_insert(&self.table, key.hash, key.data, key.length)
+    shard.reclaimed += gob_table_tend(&shard.table, step.now_ns)
+    record = gob_table_insert(&shard.table, key.hash, key.data, key.length)
     if record == NULL:
         return NO_MEMORY
     record.value = step.state.value
     record.deadline = step.state.deadline_ns
     record.kind = step.state.kind
-    if GOB_UNLIKELY(self.table.count > self.max_keys):
+    if GOB_UNLIKELY(shard.table.count > shard.max_keys):
         record.flags = PINNED
-        if not make_room(self, step.now_ns):
-            gob_table_erase(&self.table, record)
+        if not make_room(shard.store, <uint64_t>1 << GOB_SHARD_OF(key.hash, shard.store.shard_mask), step.now_ns):
+            gob_table_erase(&shard.table, record)
             return NO_ROOM
-        record = gob_table_find(&self.table, key.hash, key.data, key.length)  # making room moves records
+        record = gob_table_find(&shard.table, key.hash, key.data, key.length)  # making room moves records
         record.flags = 0
     return OK
 
 
-cdef inline Status keep(Shard *self, const Key *key, Step *step) noexcept nogil:
+cdef inline Status keep(const Key *key, Step *step) noexcept nogil:
     """Write the state back: update, create or remove."""
     cdef gob_record *record = step.record
     if record != NULL and gob_expired(record, step.now_ns):
-        self.reclaimed += 1  # removed, or used again for a new entry
+        step.shard.reclaimed += 1  # removed, or used again for a new entry
     if not step.state.exists or step.state.deadline_ns <= step.now_ns:
         if record != NULL:
-            gob_table_erase(&self.table, record)
+            gob_table_erase(&step.shard.table, record)
         return OK
     if record == NULL:
-        return create(self, key, step)
+        return create(key, step)
     record.value = step.state.value
     record.deadline = step.state.deadline_ns
     record.kind = step.state.kind
@@ -180,93 +266,149 @@ cdef inline Status keep(Shard *self, const Key *key, Step *step) noexcept nogil:
     return OK
 
 
-cdef inline void leave(Shard *self, int64_t now_ns) noexcept nogil:
-    """Let go of the lock. Every 64th step sweeps a little first, so a store that is only hit gives memory back too."""
+cdef inline void tick(Shard *self, int64_t now_ns) noexcept nogil:
+    """Every 64th step sweeps a little, so a store that is only hit gives memory back too."""
     self.ticks += 1
     if GOB_UNLIKELY(self.ticks % 64 == 0):
         self.reclaimed += gob_table_tend(&self.table, now_ns)
-    unlock(self)
 
 
-cdef inline Status finish(Shard *self, const Key *key, Step *step, Status status) noexcept nogil:
+cdef inline void leave(Step *step) noexcept nogil:
+    """Let go of the lock."""
+    tick(step.shard, step.now_ns)
+    unlock(step.shard)
+
+
+cdef inline Status finish(const Key *key, Step *step, Status status) noexcept nogil:
     """Keep what an admitting rule made of the state, then leave."""
     if status == OK:
-        status = keep(self, key, step)
-    leave(self, step.now_ns)
+        status = keep(key, step)
+    leave(step)
     return status
 
 
-cdef inline Status finish_verdict(Shard *self, const Key *key, Step *step, Status status, bint refused) noexcept nogil:
+cdef inline Status finish_verdict(const Key *key, Step *step, Status status, bint refused) noexcept nogil:
     """As finish(), and mark the entry if it refused."""
     if refused and step.state.exists:
         step.record.flags = REFUSING
-    return finish(self, key, step, status)
+    return finish(key, step, status)
 
 
-cdef inline void begin_several(Shard *self, Step *step) noexcept nogil:
-    lock(self)
-    step.now_ns = read_clock(self)
+# ---- several keys ---------------------------------------------------------------------------------------------------------------
 
-
-cdef inline void look_up(Shard *self, const Key *key, Step *step) noexcept nogil:
-    """As begin(), inside a step that has begun."""
-    step.record = gob_table_find(&self.table, key.hash, key.data, key.length)
-    load(step)
-
-
-# A key and the state to keep under it, for steps on several keys.
+# A key and the state to keep under it.
 cdef struct Slot:
     Key key
     State state
 
 
-cdef inline gob_record *find_slot(Shard *self, const Slot *slot) noexcept nogil:
-    return gob_table_find(&self.table, slot.key.hash, slot.key.data, slot.key.length)
+# A step on several keys: the shards that it locks, as bits, and the entries that it has made.
+cdef struct Span:
+    uint64_t shards
+    uint32_t shard_count
+    uint64_t made
+    int64_t now_ns
 
 
-cdef inline void mark_refusing(Shard *self, const Slot *slot) noexcept nogil:
-    cdef gob_record *record = find_slot(self, slot)
+cdef inline Span empty_span() noexcept nogil:
+    cdef Span span
+    span.shards, span.shard_count, span.made, span.now_ns = 0, 0, 0, 0
+    return span
+
+
+cdef inline void add_to_span(Store *store, const Key *key, Span *span) noexcept nogil:
+    span.shards |= <uint64_t>1 << GOB_SHARD_OF(key.hash, store.shard_mask)
+
+
+cdef inline void begin_span(Store *store, Span *span) noexcept nogil:
+    """Lock the span's shards, in order, and read the clock: one time for all of them."""
+    cdef uint32_t i
+    cdef int64_t reading_ns
+    for i in range(store.shard_mask + 1):
+        if span.shards >> i & 1:
+            lock(&store.shards[i])
+            span.shard_count += 1
+            reading_ns = read_clock(&store.shards[i])
+            if reading_ns > span.now_ns:
+                span.now_ns = reading_ns
+    for i in range(store.shard_mask + 1):
+        if span.shards >> i & 1:
+            store.shards[i].latest_ns = span.now_ns
+
+
+@cython.cdivision(True)  # something was made, so there is a shard
+cdef inline void leave_span(Store *store, Span *span) noexcept nogil:
+    """Each creation pays its share of the sweep, now that no record is held any more; then let go of the locks."""
+    cdef uint32_t i
+    cdef uint64_t turn, share = 0
+    if span.made > 0:
+        share = (span.made + span.shard_count - 1) // span.shard_count
+    for i in range(store.shard_mask + 1):
+        if span.shards >> i & 1:
+            for turn in range(share):
+                store.shards[i].reclaimed += gob_table_tend(&store.shards[i].table, span.now_ns)
+            tick(&store.shards[i], span.now_ns)
+            unlock(&store.shards[i])
+
+
+cdef inline void look_up(Store *store, const Key *key, const Span *span, Step *step) noexcept nogil:
+    """As begin(), inside a span that has begun."""
+    step.shard = shard_of(store, key)
+    step.now_ns = span.now_ns
+    step.record = gob_table_find(&step.shard.table, key.hash, key.data, key.length)
+    load(step)
+
+
+cdef inline gob_record *find_slot(Store *store, const Slot *slot) noexcept nogil:
+    return gob_table_find(&shard_of(store, &slot.key).table, slot.key.hash, slot.key.data, slot.key.length)
+
+
+cdef inline void mark_refusing(Store *store, const Slot *slot) noexcept nogil:
+    cdef gob_record *record = find_slot(store, slot)
     if record != NULL:
         record.flags = REFUSING
 
 
-cdef inline void undo_several(Shard *self, const Slot *slots, Py_ssize_t count) noexcept nogil:
+cdef inline void undo_several(Store *store, const Slot *slots, Py_ssize_t count) noexcept nogil:
     cdef gob_record *record
     cdef Py_ssize_t i
     for i in range(count):
-        record = find_slot(self, &slots[i])
+        record = find_slot(store, &slots[i])
         if record != NULL and record.deadline == FRESH:
-            gob_table_erase(&self.table, record)
+            gob_table_erase(&shard_of(store, &slots[i].key).table, record)
         elif record != NULL:
             record.flags &= ~PINNED
 
 
-cdef inline Status keep_several(Shard *self, const Slot *slots, Py_ssize_t count, int64_t now_ns) noexcept nogil:
+cdef inline Status keep_several(Store *store, const Slot *slots, Py_ssize_t count, Span *span) noexcept nogil:
     """Keep all states or none: first every key gets a record, then there is room for them, then they get their states."""
     cdef gob_record *record
+    cdef Shard *shard
     cdef Py_ssize_t i
-    cdef uint64_t made = 0
+    cdef bint full = False
     for i in range(count):
-        record = find_slot(self, &slots[i])
+        record = find_slot(store, &slots[i])
         if record == NULL:
-            record = gob_table_insert(&self.table, slots[i].key.hash, slots[i].key.data, slots[i].key.length)
+            shard = shard_of(store, &slots[i].key)
+            record = gob_table_insert(&shard.table, slots[i].key.hash, slots[i].key.data, slots[i].key.length)
             if record == NULL:
-                undo_several(self, slots, i)
+                undo_several(store, slots, i)
+                span.made = 0
                 return NO_MEMORY
             record.deadline = FRESH
-            made += 1
+            span.made += 1
+            full = full or too_many(shard) > 0
         record.flags |= PINNED
-    if GOB_UNLIKELY(self.table.count > self.max_keys) and made > 0 and not make_room(self, now_ns):
-        undo_several(self, slots, count)
+    if GOB_UNLIKELY(full) and not make_room(store, span.shards, span.now_ns):
+        undo_several(store, slots, count)
+        span.made = 0
         return NO_ROOM
     for i in range(count):
-        record = find_slot(self, &slots[i])
-        if record.deadline != FRESH and gob_expired(record, now_ns):
-            self.reclaimed += 1
+        record = find_slot(store, &slots[i])
+        if record.deadline != FRESH and gob_expired(record, span.now_ns):
+            shard_of(store, &slots[i].key).reclaimed += 1
         record.value = slots[i].state.value
         record.deadline = slots[i].state.deadline_ns
         record.kind = slots[i].state.kind
         record.flags = 0
-    for made in range(made):
-        self.reclaimed += gob_table_tend(&self.table, now_ns)  # each creation pays its share of the sweep
     return OK

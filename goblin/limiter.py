@@ -44,7 +44,8 @@ class Limit:
     """So many hits in so much time. Immutable, hashable, equal by value.
 
     amount: an integer >= 0. seconds: the period, an int, a float (to the nearest nanosecond) or a timedelta; None for a
-    count that never ends (fixed window only). burst: for gcra, how many hits a full bucket holds; the amount if None.
+    count that never ends (fixed window only); `period_ns` has it in nanoseconds. burst: for gcra, how many hits a full
+    bucket holds; the amount if None.
 
     >>> goblin.Limit(10, 60) == goblin.Limit.parse("10/minute")
     True
@@ -242,11 +243,11 @@ class RateLimiter(LimiterCore):
             check_store(store)
         if sleep is not None and not callable(sleep):
             raise TypeError(f"sleep must be a function of seconds, not {errors._type_name(type(sleep))}")
-        self._sleep = sleep
         unique = tuple(dict.fromkeys(_as_limits(limits)))
         for limit in unique:
             _check_limit(limit, algorithm)
         self._set_up(unique, algorithm, store, str(name), tuple(_prefix(name, algorithm, limit) for limit in unique))
+        self._sleep = sleep  # last: what was set up before has refused, and stays as it was
 
     def acquire(self, key: Key, cost: SupportsIndex = 1, *, timeout: Period | None = None) -> Decision:
         """Wait until the hit passes: its Decision; or the refusal, at once, if that would take longer than `timeout`.
@@ -320,6 +321,7 @@ class RateLimiter(LimiterCore):
     ) -> Generator[tuple[int, ManualClock | None], None, Decision]:
         """fixed-window, sliding-window: sleep what the refusal said, and hit again."""
         entries = self._entries(key)
+        cost = _integer("cost", cost, 0)  # once: a second __index__ could raise after the hit was spent
         end_ns = None if timeout_ns is None else store.now_ns() + timeout_ns
         while True:
             outcome = store.decide(entries, cost, "hit")
@@ -332,7 +334,9 @@ class RateLimiter(LimiterCore):
         self, store: Any, clock: ManualClock | None, key: Key, cost: SupportsIndex, timeout_ns: int | None
     ) -> Generator[tuple[int, ManualClock | None], None, Decision]:
         """gcra: take a time, and sleep until it has come."""
-        outcome = store.decide(self._entries(key), cost, "reserve", max_wait_ns=timeout_ns)
+        entries = self._entries(key)
+        cost = _integer("cost", cost, 0)  # once, as above
+        outcome = store.decide(entries, cost, "reserve", max_wait_ns=timeout_ns)
         at_ns, stamps = outcome[4], outcome[5]
         if stamps is not None:
             try:
