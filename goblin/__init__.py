@@ -1,21 +1,28 @@
 """goblin: atomic, expiring int64 counters inside the process.
 
-    >>> import goblin
-    >>> counters = goblin.Counters()
-    >>> counters.increx("rate:user42", 60)  # count, and open a window of 60 seconds on the first hit
-    1
-    >>> counters.incrbound("quota:user42", 3, 10)  # count only while it stays within 10
-    3
+>>> import goblin
+>>> counters = goblin.Counters()
+>>> counters.increx("rate:user42", 60)  # count, and open a window of 60 seconds on the first hit
+1
+>>> counters.incrbound("quota:user42", 3, 10)  # count only while it stays within 10
+3
 """
 
 from goblin._clock import ManualClock
 from goblin._core import Counters, Stats
-
-from goblin.errors import RateLimitExceeded, WrongTypeError
-from goblin.limiter import Decision, Limit, RateLimiter, default_store, set_default_store
+from goblin.decorators import quota, rate_limit
+from goblin.errors import CapacityError, RateLimitExceeded, WrongTypeError
+from goblin.limiter import (
+    Decision,
+    Limit,
+    RateLimiter,
+    default_store,
+    set_default_store,
+)
 
 __all__ = [
     "NEVER",
+    "CapacityError",
     "Counters",
     "Decision",
     "Limit",
@@ -25,6 +32,8 @@ __all__ = [
     "Stats",
     "WrongTypeError",
     "default_store",
+    "quota",
+    "rate_limit",
     "set_default_store",
 ]
 

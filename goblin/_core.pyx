@@ -23,7 +23,7 @@ from goblin._args cimport (
 from goblin._clock cimport ManualClock
 from goblin._decide cimport decide_entries, forget_given_up, refund_stamps, unreserve_stamps
 from goblin._rules cimport (
-    BAD_TIME, COUNTER, EXPIRE_GT, EXPIRE_LT, EXPIRE_NX, EXPIRE_XX, GCRA, NEVER, NO_MEMORY, NO_ROOM, OK, OVERFLOW,
+    BAD_TIME, COUNTER, EXPIRE_GT, EXPIRE_LT, EXPIRE_NX, EXPIRE_XX, GCRA, NEVER, NO_ROOM, OK, OVERFLOW,
     REFUSED, SLIDING_WINDOW, WRONG_KIND, Quota, State, Status, Verdict,
 )
 from goblin._scan cimport scan
@@ -64,7 +64,7 @@ live entries that have made room in a full store.
 """
 
 
-# ---- forks ----------------------------------------------------------------------------------------------------------------
+# ---- forks -----------------------------------------------------------------------------------------------------------
 #
 # On free-threaded builds another thread may hold a shard's lock at the moment of a fork, and in the child nobody would
 # ever release it. So the forking thread takes all locks of all stores first. (Under the GIL it has them by having it.)
@@ -128,7 +128,7 @@ cdef int fail(Status status, str name=None, object value=None, lowest=None) exce
     raise errors.no_place(status == NO_ROOM)
 
 
-# ---- options ----------------------------------------------------------------------------------------------------------
+# ---- options ---------------------------------------------------------------------------------------------------------
 
 cdef inline int as_expiry(object ex, object px, Duration *ttl) except -1:
     """Convert `ex` and `px`, not yet judging them. Returns whether one was given."""
@@ -171,7 +171,7 @@ cdef bytes as_pattern(object match):
     raise TypeError(f"match must be str, bytes or None, not {errors._type_name(type(match))}")
 
 
-# ---- steps that several commands share ----------------------------------------------------------------------------------
+# ---- steps that several commands share -------------------------------------------------------------------------------
 
 cdef inline object count_and_arm(Counters self, const Key *k, const Duration *ttl, str name, object time):
     cdef Step step
@@ -240,7 +240,7 @@ cdef int64_t ms_left(Counters self, object key) except? -3:
     return rules.left_ms(&step.state, step.now_ns) if step.state.exists else -2
 
 
-# ---- several keys in one step -----------------------------------------------------------------------------------------------
+# ---- several keys in one step ----------------------------------------------------------------------------------------
 
 cdef inline void begin_keys(Store *store, const Key *keys, Py_ssize_t count, Span *span) noexcept nogil:
     cdef Py_ssize_t i
@@ -289,7 +289,7 @@ cdef inline object spend(Counters self, int kind, object key, object limit, obje
     return verdict.result
 
 
-# ---- the store ------------------------------------------------------------------------------------------------------------
+# ---- the store -------------------------------------------------------------------------------------------------------
 
 @cython.no_gc_clear  # `clock` must outlive every step; and each possible cycle runs through some object's dict as well
 cdef class Counters:
@@ -1065,5 +1065,3 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         unlock_all(&self.store)
         if broken != NULL:
             raise AssertionError((<bytes>broken).decode())
-
-

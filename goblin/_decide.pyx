@@ -23,7 +23,7 @@ from goblin._table cimport GOB_NO_DEADLINE
 import_datetime()
 
 
-# ---- the step ------------------------------------------------------------------------------------------------------------
+# ---- the step --------------------------------------------------------------------------------------------------------
 
 cdef inline Status decide_one(
     Store *store, Slot *slot, const Quota *quota, int64_t cost, Outcome *out
@@ -143,7 +143,7 @@ cdef bint give_back(
     return given
 
 
-# ---- the Store protocol's arguments ---------------------------------------------------------------------------------------
+# ---- the Store protocol's arguments ----------------------------------------------------------------------------------
 
 ALGORITHMS = {"fixed-window": COUNTER, "sliding-window": SLIDING_WINDOW, "gcra": GCRA}
 MODES = {"hit": HIT, "peek": PEEK, "reserve": RESERVE}
@@ -276,7 +276,7 @@ cdef object state_tuple(const State *state):
 
 
 cdef object refund_stamps(Store *store, object stamps, object cost):
-    cdef list rows = [(key, quota, mark) for key, quota, mark, before, after in stamps]
+    cdef list rows = [(key, quota, mark) for key, quota, mark, _before, _after in stamps]
     cdef Entries hits = Entries.__new__(Entries, [row[0] for row in rows], [row[1] for row in rows])
     cdef int64_t cost_value
     cdef Py_ssize_t i
@@ -288,7 +288,7 @@ cdef object refund_stamps(Store *store, object stamps, object cost):
     return give_back(store, hits.slots, hits.quotas, hits.marks_ns, hits.count, cost_value)
 
 
-# ---- giving up a reservation ------------------------------------------------------------------------------------------------
+# ---- giving up a reservation -----------------------------------------------------------------------------------------
 #
 # A reservation moved an entry from one state to another. If it is still in that other state, nobody has reserved since,
 # and it is put back; then so are slots directly before it that were given up earlier. Otherwise somebody behind it has
@@ -330,7 +330,7 @@ cdef bint swap_state(Store *store, const Key *key, tuple expected, object replac
 
 cdef int unreserve_stamps(Store *store, dict given_up, object stamps) except -1:
     cdef Key k
-    for key, quota, mark, before, after in list(stamps):
+    for key, _quota, _mark, before, after in list(stamps):
         if after is None:
             continue  # a hit, not a reservation: refund() is for those
         data = key_bytes(key)

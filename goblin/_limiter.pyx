@@ -15,7 +15,7 @@ from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
 from goblin import errors
-from goblin._args cimport NS_PER_SECOND, as_int64, gob_hash_buffer, gob_seconds_to_ns
+from goblin._args cimport as_int64, gob_hash_buffer, gob_seconds_to_ns
 from goblin._core cimport Counters
 from goblin._decide cimport HIT, PEEK, Mode, Outcome, decide, give_back, mark_of
 from goblin._rules cimport (
@@ -29,12 +29,12 @@ cdef enum:
     FEW_BYTES = 512
 
 
-# ---- the default store -------------------------------------------------------------------------------------------------------
+# ---- the default store -----------------------------------------------------------------------------------------------
 
 cdef object the_default_store = None
 cdef object default_store_lock = allocate_lock()
 
-DEFAULT_MAX_KEYS = 1_000_000  # some 60 MB: a flood of keys must not take a process down
+DEFAULT_MAX_KEYS = 1_000_000  # some 100 MB of limiters' keys: a flood of them must not take a process down
 
 
 def default_store():
@@ -83,7 +83,7 @@ cdef inline bint is_core(object store):
     return type(store) is Counters or (isinstance(store, Counters) and type(store).decide is Counters.decide)
 
 
-# ---- seconds ----------------------------------------------------------------------------------------------------------------
+# ---- seconds ---------------------------------------------------------------------------------------------------------
 
 cdef object seconds_of(int64_t ns):
     """As a float, rounded up so that turned back to nanoseconds it is never short. FOREVER: inf."""
@@ -96,7 +96,7 @@ cdef object seconds_of(int64_t ns):
     return seconds
 
 
-# ---- what a hit got ------------------------------------------------------------------------------------------------------------
+# ---- what a hit got --------------------------------------------------------------------------------------------------
 
 @cython.final
 @cython.freelist(16)
@@ -181,7 +181,7 @@ cdef class Decision:
         elif self.wait_ns == FOREVER:
             what = "refused for good"
         else:
-            what = f"refused, retry after {self.retry_after:g} s"
+            what = f"refused, retry after {errors.seconds_text(self.retry_after)} s"
         return f"<goblin.Decision: {what}, limit {str(self.limit)!r}, key {self.key!r}>"
 
 
@@ -194,7 +194,7 @@ def restore_decision(limit, key, int64_t cost, int64_t remaining, str algorithm,
     return decision
 
 
-# ---- keys --------------------------------------------------------------------------------------------------------------------
+# ---- keys ------------------------------------------------------------------------------------------------------------
 
 cdef bytes exact_part(object key):
     """What follows the brace for a key that is not a str: its form and its bytes. No two different keys meet."""
@@ -217,7 +217,7 @@ cdef object exact_element(object part):
     raise TypeError(f"key parts must be str, bytes or int, not {errors._type_name(type(part))}")
 
 
-# ---- the limiter ----------------------------------------------------------------------------------------------------------------
+# ---- the limiter -----------------------------------------------------------------------------------------------------
 
 cdef class LimiterCore:
     """The hot half of RateLimiter."""
@@ -454,7 +454,7 @@ cdef class LimiterCore:
         """A Decision of what the Store protocol's decide() returned."""
         cdef Decision decision
         cdef int64_t cost_value
-        verdict, remaining, reset_ns, index, at_ns, stamps = outcome
+        verdict, remaining, reset_ns, index, _at_ns, stamps = outcome
         as_cost(cost, &cost_value)
         if verdict >= 0 or stamps is not None:
             wait_ns = 0  # a reservation counts as allowed: whoever made it waits

@@ -60,7 +60,7 @@ cdef inline State absent() noexcept nogil:
     return state
 
 
-# ---- times ------------------------------------------------------------------------------------------------------------
+# ---- times -----------------------------------------------------------------------------------------------------------
 
 cdef inline Status deadline_after(int64_t now_ns, int64_t ttl_ns, int64_t *deadline_ns) noexcept nogil:
     """now + ttl. A ttl <= 0 gives a deadline that has passed: whoever commits it removes the key."""
@@ -89,7 +89,7 @@ cdef inline int64_t left_ms(const State *state, int64_t now_ns) noexcept nogil:
     return left_ns // 1_000_000 + (left_ns % 1_000_000 != 0)
 
 
-# ---- counting ---------------------------------------------------------------------------------------------------------
+# ---- counting --------------------------------------------------------------------------------------------------------
 
 cdef inline Status add(State *state, int64_t amount) noexcept nogil:
     if state.kind != COUNTER:
@@ -141,7 +141,7 @@ cdef inline void put(State *state, int64_t value) noexcept nogil:
     state.exists = True
 
 
-# ---- commands that join the two -----------------------------------------------------------------------------------------
+# ---- commands that join the two --------------------------------------------------------------------------------------
 
 cdef inline Status increx(State *state, int64_t now_ns, int64_t ttl_ns) noexcept nogil:
     cdef int64_t deadline_ns
@@ -175,7 +175,7 @@ cdef inline Status expire(State *state, int64_t now_ns, int64_t ttl_ns, int flag
     return OK
 
 
-# ---- rate limits: the three algorithms ------------------------------------------------------------------------------------
+# ---- rate limits: the three algorithms -------------------------------------------------------------------------------
 #
 # Each takes a state, the time and a Quota, and gives a Verdict. OK: admitted, keep the state. REFUSED: nothing to keep
 # (also for cost 0, which only looks). The promise: with the same arguments and nobody else about, the same hit passes at
@@ -238,7 +238,9 @@ cdef inline int64_t room(int64_t limit, int64_t used) noexcept nogil:
     return left if left > 0 else 0
 
 
-cdef inline Status fixed_window(State *state, int64_t now_ns, const Quota *quota, int64_t cost, Verdict *verdict) noexcept nogil:
+cdef inline Status fixed_window(
+    State *state, int64_t now_ns, const Quota *quota, int64_t cost, Verdict *verdict
+) noexcept nogil:
     """A counter whose window runs from its first hit."""
     cdef int64_t total = 0
     cdef bint fits = not gob_add_overflows(state.value, cost, &total) and total <= quota.amount
@@ -288,7 +290,9 @@ cdef inline int64_t sliding_wait(
 
 
 @cython.cdivision(True)
-cdef inline Status sliding_window(State *state, int64_t now_ns, const Quota *quota, int64_t cost, Verdict *verdict) noexcept nogil:
+cdef inline Status sliding_window(
+    State *state, int64_t now_ns, const Quota *quota, int64_t cost, Verdict *verdict
+) noexcept nogil:
     """The current window's count, and the previous one's by the part of it that is later than now - period.
 
     Rounded down on purpose: exact weights would admit limit - 1 per period under load.
@@ -402,7 +406,7 @@ cdef inline Status judge(State *state, int64_t now_ns, const Quota *quota, int64
     return status
 
 
-# ---- giving back ------------------------------------------------------------------------------------------------------------
+# ---- giving back -----------------------------------------------------------------------------------------------------
 
 cdef inline Status take_back(int64_t *count, int64_t cost) noexcept nogil:
     if count[0] <= 0:
@@ -446,7 +450,7 @@ cdef inline Status refund(State *state, int64_t now_ns, const Quota *quota, int6
     return OK
 
 
-# ---- when the store is full ---------------------------------------------------------------------------------------------------
+# ---- when the store is full ------------------------------------------------------------------------------------------
 
 cdef inline int64_t consumed(const gob_record *record) noexcept nogil:
     if record.kind == SLIDING_WINDOW:

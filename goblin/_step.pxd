@@ -69,7 +69,7 @@ cdef inline Shard *shard_of(Store *store, const Key *key) noexcept nogil:
     return &store.shards[GOB_SHARD_OF(key.hash, store.shard_mask)]
 
 
-# ---- the lock and the clock -------------------------------------------------------------------------------------------------
+# ---- the lock and the clock ------------------------------------------------------------------------------------------
 
 cdef inline void lock(Shard *self) noexcept nogil:
     """Guards the shard: its map, counts and latest reading, from the first look to the last write of a step.
@@ -111,7 +111,7 @@ cdef inline int64_t read_clock(Shard *self) noexcept nogil:
     return gob_raise_to(&self.store.latest_manual_ns, reading_ns)
 
 
-# ---- one key ------------------------------------------------------------------------------------------------------------------
+# ---- one key ---------------------------------------------------------------------------------------------------------
 
 cdef inline void load(Step *step) noexcept nogil:
     """The state under the record that was found. An expired one counts as absent."""
@@ -135,7 +135,7 @@ cdef inline void begin(Store *store, const Key *key, Step *step) noexcept nogil:
     load(step)
 
 
-# ---- making room ----------------------------------------------------------------------------------------------------------
+# ---- making room -----------------------------------------------------------------------------------------------------
 
 cdef enum:
     VICTIM_LOOKS = 16  # records looked at for each entry too many
@@ -147,8 +147,8 @@ cdef inline gob_record *choose_victim(Shard *self, int64_t now_ns) noexcept nogi
     """Of the next records that the hand comes to: an expired one, or the one to be evicted; NULL if there is none."""
     cdef gob_record *record
     cdef gob_record *best = NULL
-    cdef int look
-    for look in range(VICTIM_LOOKS):
+    cdef int _look
+    for _look in range(VICTIM_LOOKS):
         record = gob_hand_at(&self.table, &self.victims)
         if record == NULL:
             continue
@@ -225,7 +225,7 @@ cdef inline bint make_room(Store *store, uint64_t shards, int64_t now_ns) noexce
     return enough
 
 
-# ---- keeping --------------------------------------------------------------------------------------------------------------
+# ---- keeping ---------------------------------------------------------------------------------------------------------
 
 cdef inline Status create(const Key *key, Step *step) noexcept nogil:
     """A record for a new entry. Whoever makes one pays for a share of the sweep, so dead entries stay few."""
@@ -294,7 +294,7 @@ cdef inline Status finish_verdict(const Key *key, Step *step, Status status, bin
     return finish(key, step, status)
 
 
-# ---- several keys ---------------------------------------------------------------------------------------------------------------
+# ---- several keys ----------------------------------------------------------------------------------------------------
 
 # A key and the state to keep under it.
 cdef struct Slot:
@@ -340,12 +340,12 @@ cdef inline void begin_span(Store *store, Span *span) noexcept nogil:
 cdef inline void leave_span(Store *store, Span *span) noexcept nogil:
     """Each creation pays its share of the sweep, now that no record is held any more; then let go of the locks."""
     cdef uint32_t i
-    cdef uint64_t turn, share = 0
+    cdef uint64_t _turn, share = 0
     if span.made > 0:
         share = (span.made + span.shard_count - 1) // span.shard_count
     for i in range(store.shard_mask + 1):
         if span.shards >> i & 1:
-            for turn in range(share):
+            for _turn in range(share):
                 store.shards[i].reclaimed += gob_table_tend(&store.shards[i].table, span.now_ns)
             tick(&store.shards[i], span.now_ns)
             unlock(&store.shards[i])

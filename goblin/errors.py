@@ -45,8 +45,13 @@ class RateLimitExceeded(Exception):
 
     def __str__(self) -> str:
         limit, wait = self.decision.limit, self.decision.retry_after
-        when = "it can never pass" if wait == inf else f"retry after {wait:g} s"
+        when = "it can never pass" if wait == inf else f"retry after {seconds_text(wait)} s"
         return f"rate limit exceeded: {limit} for key {self.decision.key!r}; {when}"
+
+
+def seconds_text(seconds: float) -> str:
+    """For messages: plain digits, to the millisecond."""
+    return f"{seconds:.3f}".rstrip("0").rstrip(".")
 
 
 WRONG_KIND = "Operation against a key holding the wrong kind of value"

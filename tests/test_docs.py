@@ -6,6 +6,8 @@ import unittest
 import pytest
 from doc_examples import PAGES, ROOT, docstring_examples, examples_of, fences_of, run_docstring
 
+import goblin
+
 SKIP = re.compile(r"<!--+\s*;?\s*skip\b.*")
 SKIP_WITH_REASON = re.compile(r'<!-- skip: next "[^"]{10,}" -->$')
 # Fences that a reader takes for examples, and that would not run.
@@ -19,11 +21,15 @@ def page_id(page):
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_page_examples_run(page, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)  # an example that writes a file does not write it into the checkout
-    for example in examples_of(page):
-        try:
-            example.evaluate()
-        except unittest.SkipTest:
-            pass  # its reason is asserted below
+    before = goblin.set_default_store(None)  # what one page's limits have used is nothing to the next
+    try:
+        for example in examples_of(page):
+            try:
+                example.evaluate()
+            except unittest.SkipTest:
+                pass  # its reason is asserted below
+    finally:
+        goblin.set_default_store(before)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
