@@ -302,6 +302,18 @@ cdef bytes key_bytes(object key):
     return PyBytes_FromStringAndSize(k.data, <Py_ssize_t>k.length)
 
 
+cdef object exact_state(object state):
+    """(deadline, value) as exact ints, or None: what a note can be kept under."""
+    cdef int64_t deadline_ns, value
+    if state is None:
+        return None
+    if type(state) is not tuple or len(state) != 2:
+        raise TypeError("a stamp's states are None or (deadline_ns, value)")
+    as_int64(state[0], "stamp", &deadline_ns)
+    as_int64(state[1], "stamp", &value)
+    return deadline_ns, value
+
+
 cdef tuple state_under(Store *store, const Key *key):
     """(state tuple or None, now)."""
     cdef Step step
@@ -330,10 +342,12 @@ cdef bint swap_state(Store *store, const Key *key, tuple expected, object replac
 
 cdef int unreserve_stamps(Store *store, dict given_up, object stamps) except -1:
     cdef Key k
-    for key, _quota, _mark, before, after in list(stamps):
+    cdef list rows = [
+        (key_bytes(key), exact_state(before), exact_state(after)) for key, _quota, _mark, before, after in stamps
+    ]
+    for data, before, after in rows:
         if after is None:
             continue  # a hit, not a reservation: refund() is for those
-        data = key_bytes(key)
         as_key(data, &k)
         notes = given_up.setdefault(data, {})
         notes[after] = before

@@ -7,16 +7,26 @@ import time
 from collections.abc import Awaitable, Callable, Generator, Iterable
 from datetime import timedelta
 from math import ceil, inf, isfinite
+from operator import index
 from typing import Any, SupportsIndex
 
 from goblin import errors
 from goblin._clock import ManualClock
-from goblin._limiter import Decision, LimiterCore, check_store, default_store, set_default_store
+from goblin._limiter import (
+    Decision,
+    LimiterCore,
+    check_store,
+    default_store,
+    set_default_store,
+)
 
 __all__ = ["Decision", "Limit", "RateLimiter", "default_store", "set_default_store"]
 
 Key = str | bytes | int | tuple[str | bytes | int, ...]
 Period = float | SupportsIndex | timedelta
+_Entries = list[tuple[bytes, tuple[str, int, int | None, int | None]]]
+_Outcome = tuple[int, int, int, int, int, Any]
+_Wait = tuple[int, ManualClock | None]  # nanoseconds, and the clock to move instead of sleeping
 
 _NS_PER = {
     "ns": 1,
@@ -34,8 +44,8 @@ _GRAMMAR = (
     "units: " + ", ".join(_NS_PER)
 )
 _LIMIT = re.compile(
-    r"\s*(?P<amount>\d+)\s*(?:/|per\b)\s*(?:(?P<never>never)|(?P<count>\d+)?\s*"
-    r"(?P<unit>ns|us|ms|second|minute|hour|day|month|year)s?)(?:\s+burst\s+(?P<burst>\d+))?\s*",
+    r"\s*(?P<amount>\d{1,30})\s*(?:/|per\b)\s*(?:(?P<never>never)|(?P<count>\d{1,30})?\s*"
+    r"(?P<unit>ns|us|ms|second|minute|hour|day|month|year)s?)(?:\s+burst\s+(?P<burst>\d{1,30}))?\s*",
     re.ASCII | re.IGNORECASE,
 )
 
@@ -128,7 +138,7 @@ class Limit:
     def __repr__(self) -> str:
         seconds = self.seconds
         # A float may not turn back to the very nanosecond; a timedelta would lose some. The grammar loses nothing.
-        if seconds is not None and round(seconds * 10**9) != self.period_ns:
+        if seconds is not None and _ns("seconds", seconds) != self.period_ns:
             return f"Limit.parse({str(self)!r})"
         return f"Limit({self.amount}, {seconds}{'' if self.burst is None else f', burst={self.burst}'})"
 
@@ -158,7 +168,7 @@ def _period_text(period_ns: int | None) -> str:
 def _integer(name: str, value: SupportsIndex, least: int) -> int:
     if isinstance(value, bool) or not hasattr(type(value), "__index__"):
         raise errors.not_an_integer(name, value)
-    number = value.__index__()
+    number = index(value)
     if not errors.INT64_MIN <= number <= errors.INT64_MAX:
         raise errors.outside_int64(name, value)
     if number < least:
@@ -186,7 +196,7 @@ def _ns(name: str, seconds: Period) -> int:
         return _nearest(numerator * 10**9, denominator)
     if isinstance(seconds, bool) or not hasattr(type(seconds), "__index__"):
         raise errors.not_a_number(name, seconds)
-    return int(seconds.__index__()) * 10**9
+    return index(seconds) * 10**9
 
 
 def _nearest(numerator: int, denominator: int) -> int:
@@ -263,19 +273,17 @@ class RateLimiter(LimiterCore):
         """
         steps = self._waits(key, cost, timeout)
         try:
-            while True:
-                wait_ns, clock = next(steps)
+            while not isinstance(step := _next(steps), Decision):
+                wait_ns, clock = step
                 if self._sleep is not None:
                     self._sleep(_seconds(wait_ns))
                 elif clock is not None:
                     clock.advance_ns(wait_ns)
                 else:
                     time.sleep(_seconds(wait_ns))
-        except StopIteration as done:
-            decision: Decision = done.value
-            return decision
+            return step
         finally:
-            steps.close()
+            steps.close()  # if a sleep was broken off: gives the reservation up
 
     async def acquire_async(
         self, key: Key, cost: SupportsIndex = 1, *, timeout: Period | None = None
@@ -285,8 +293,8 @@ class RateLimiter(LimiterCore):
 
         steps = self._waits(key, cost, timeout)
         try:
-            while True:
-                wait_ns, clock = next(steps)
+            while not isinstance(step := _next(steps), Decision):
+                wait_ns, clock = step
                 if self._sleep is not None:
                     slept = self._sleep(_seconds(wait_ns))
                     if isinstance(slept, Awaitable):
@@ -296,47 +304,40 @@ class RateLimiter(LimiterCore):
                     await asyncio.sleep(0)
                 else:
                     await asyncio.sleep(_seconds(wait_ns))
-        except StopIteration as done:
-            decision: Decision = done.value
-            return decision
+            return step
         finally:
-            steps.close()
+            steps.close()  # if a sleep was broken off: gives the reservation up
 
     def _waits(
         self, key: Key, cost: SupportsIndex, timeout: Period | None
-    ) -> Generator[tuple[int, ManualClock | None], None, Decision]:
+    ) -> Generator[_Wait, None, Decision]:
         """What both forms share: yields the waits, returns the Decision. Closing it early gives up."""
-        if timeout is not None and _ns("timeout", timeout) < 0:
-            raise errors.below("timeout", timeout, 0)
-        timeout_ns = None if timeout is None or timeout == inf else min(_ns("timeout", timeout), errors.INT64_MAX)
-        if timeout_ns is not None and isinstance(timeout, float) and timeout != timeout:
-            raise errors.below("timeout", timeout, 0)
+        entries = self._entries(key)
+        number = _integer("cost", cost, 0)  # once: a second __index__ could raise after the hit was spent
+        timeout_ns = None if timeout is None else _timeout_ns(timeout)
         store = default_store() if self.store is None else self.store
         clock = getattr(store, "clock", None)
         waits = self._reserved if self.algorithm == "gcra" else self._retried
-        return waits(store, clock if isinstance(clock, ManualClock) else None, key, cost, timeout_ns)
+        outcome = yield from waits(store, entries, number, timeout_ns, clock if isinstance(clock, ManualClock) else None)
+        return self._decision(store, key, number, outcome)
 
     def _retried(
-        self, store: Any, clock: ManualClock | None, key: Key, cost: SupportsIndex, timeout_ns: int | None
-    ) -> Generator[tuple[int, ManualClock | None], None, Decision]:
+        self, store: Any, entries: _Entries, cost: int, timeout_ns: int | None, clock: ManualClock | None
+    ) -> Generator[_Wait, None, _Outcome]:
         """fixed-window, sliding-window: sleep what the refusal said, and hit again."""
-        entries = self._entries(key)
-        cost = _integer("cost", cost, 0)  # once: a second __index__ could raise after the hit was spent
         end_ns = None if timeout_ns is None else store.now_ns() + timeout_ns
         while True:
-            outcome = store.decide(entries, cost, "hit")
-            verdict, _, _, _, at_ns, _ = outcome
+            outcome: _Outcome = store.decide(entries, cost, "hit")
+            verdict, at_ns = outcome[0], outcome[4]
             if verdict >= 0 or verdict == errors.INT64_MIN or (end_ns is not None and at_ns - verdict > end_ns):
-                return self._decision(store, key, cost, outcome)
+                return outcome
             yield min(-verdict, _LONGEST_SLEEP_NS), clock
 
     def _reserved(
-        self, store: Any, clock: ManualClock | None, key: Key, cost: SupportsIndex, timeout_ns: int | None
-    ) -> Generator[tuple[int, ManualClock | None], None, Decision]:
+        self, store: Any, entries: _Entries, cost: int, timeout_ns: int | None, clock: ManualClock | None
+    ) -> Generator[_Wait, None, _Outcome]:
         """gcra: take a time, and sleep until it has come."""
-        entries = self._entries(key)
-        cost = _integer("cost", cost, 0)  # once, as above
-        outcome = store.decide(entries, cost, "reserve", max_wait_ns=timeout_ns)
+        outcome: _Outcome = store.decide(entries, cost, "reserve", max_wait_ns=timeout_ns)
         at_ns, stamps = outcome[4], outcome[5]
         if stamps is not None:
             try:
@@ -345,11 +346,32 @@ class RateLimiter(LimiterCore):
             except BaseException:
                 store.unreserve(stamps)
                 raise
-        return self._decision(store, key, cost, outcome)
+        return outcome
 
     def __repr__(self) -> str:
         name = f", name={self.name!r}" if self.name else ""
         return f"<goblin.RateLimiter: {'; '.join(map(str, self.limits))}, {self.algorithm}{name}>"
+
+
+def _next(steps: Generator[_Wait, None, Decision]) -> _Wait | Decision:
+    """The next wait, or the Decision. (A StopIteration out of a caller's own sleep must not be taken for the end.)"""
+    try:
+        return next(steps)
+    except StopIteration as done:
+        decision: Decision = done.value
+        return decision
+
+
+def _timeout_ns(timeout: Period) -> int | None:
+    """Nanoseconds; None: as long as it takes."""
+    if isinstance(timeout, float) and not isfinite(timeout):
+        if timeout == inf:
+            return None
+        raise errors.below("timeout", timeout, 0)
+    ns = _ns("timeout", timeout)
+    if ns < 0:
+        raise errors.below("timeout", timeout, 0)
+    return min(ns, errors.INT64_MAX)
 
 
 def _seconds(ns: int) -> float:
@@ -392,6 +414,12 @@ def _prefix(name: str, algorithm: str, limit: Limit) -> bytes:
 
 # ---- HTTP -------------------------------------------------------------------------------------------------------------------
 
+def _header_text(name: str) -> str:
+    """Inside the quotes of a structured field: printable ASCII, quoted; anything else as %XX of its UTF-8."""
+    escaped = (chr(byte) if 0x20 <= byte < 0x7F and byte != 0x25 else f"%{byte:02X}" for byte in name.encode())
+    return re.sub(r'(["\\])', r"\\\1", "".join(escaped))
+
+
 def decision_headers(decision: Decision, legacy: bool) -> dict[str, str]:
     """For Decision.headers(): see there."""
     limit: Limit = decision.limit
@@ -400,7 +428,7 @@ def decision_headers(decision: Decision, legacy: bool) -> dict[str, str]:
         quota = limit.burst
         if period_ns is not None and limit.amount:
             period_ns = -(-limit.burst * period_ns // limit.amount)
-    label = '"' + re.sub(r'(["\\])', r"\\\1", decision.name or "default") + '"'
+    label = f'"{_header_text(decision.name or "default")}"'
     window = "" if period_ns is None else f";w={-(-period_ns // 10**9)}"
     wait = reset = None
     if not decision.allowed and decision.retry_after != inf:
