@@ -1,17 +1,26 @@
-"""Fixtures: `engine` runs a test once for every engine that can, `rig` is a fresh store of it with its clock."""
+"""Fixtures: `engine` runs a test once for every engine that can, `rig` is a fresh store of it with its clock.
 
+What one of the engines is not asked is counted, with the reason: see the end of pytest's output.
+"""
+
+import collections
 import os
 import sys
 
 import pytest
 
-sys.path.insert(0, os.path.dirname(__file__))  # the helpers beside this file, whatever the import mode
+HERE = os.path.dirname(__file__)
+sys.path.insert(0, HERE)  # the helpers beside this file, whatever the import mode
+# Their asserts shall say what they compared, and be carried out under python -O too.
+pytest.register_assert_rewrite(*(name[:-3] for name in os.listdir(HERE) if name.endswith(".py")))
 
-from engines import CAPABILITIES, ENGINES  # noqa: E402
+from engines import CAPABILITIES, ENGINES, IN_PROCESS, REDIS  # noqa: E402
+from redis_server import missing, redis_server, skip_or_fail_if_missing  # noqa: E402, F401 - one is a fixture
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "needs(*capabilities): run on the engines that have all of them")
+    config.pluginmanager.register(Tally(), TALLY)
 
 
 def pytest_generate_tests(metafunc):
@@ -19,8 +28,17 @@ def pytest_generate_tests(metafunc):
         return
     needed = {name for mark in metafunc.definition.iter_markers("needs") for name in mark.args}
     assert needed <= CAPABILITIES.keys(), f"unknown capability: {needed - CAPABILITIES.keys()}"
-    able = [engine for engine in ENGINES if needed <= engine.capabilities]
-    metafunc.parametrize("engine", able, ids=[engine.name for engine in able])
+    # Of what the server is not asked Tally keeps count, so here it is able to do everything.
+    engines = ENGINES if metafunc.module.__name__.startswith("test_contract_") else IN_PROCESS
+    able = [engine for engine in engines if needed <= engine.capabilities or engine is REDIS]
+    metafunc.parametrize("engine", able, ids=[engine.name for engine in able], indirect=True)
+
+
+@pytest.fixture
+def engine(request):
+    if request.param is REDIS:
+        REDIS.connect(request.getfixturevalue("redis_server"))
+    return request.param
 
 
 @pytest.fixture
@@ -37,3 +55,76 @@ def store(rig):
 def advance(rig):
     """Moves the clock of `store` by seconds (a float means whole milliseconds)."""
     return rig.advance
+
+
+@pytest.fixture
+def redis_report(request):
+    """A list of lines for the end of pytest's output."""
+    return request.config.pluginmanager.get_plugin(TALLY).lines
+
+
+TALLY = "goblin-redis-tally"
+
+
+class Tally:
+    """What of the contract ran on the server, what differs there as written, and what does not apply, and why."""
+
+    def __init__(self):
+        self.differing = {}  # node id of each test that is for the server: whether it says that something differs
+        self.left_out = collections.Counter()
+        self.outcomes = collections.Counter()
+        self.lines = []
+        self.any = False  # test for the server among those that were to run
+
+    @pytest.hookimpl(trylast=True)  # after -k and -m
+    def pytest_collection_modifyitems(self, items):
+        kept = []
+        for item in items:
+            params = item.callspec.params if hasattr(item, "callspec") else {}
+            if "engine" in params:
+                engine, row = params["engine"], params.get("row")
+                reason = why_not(item, engine, row)
+                if engine is REDIS and reason:
+                    self.left_out[reason] += 1
+                elif engine is REDIS:
+                    self.differing[item.nodeid] = row is not None and row.differs_on(engine)
+                if reason:
+                    continue
+            kept.append(item)
+        items[:] = kept
+
+    def pytest_runtest_setup(self, item):
+        if item.nodeid in self.differing or "redis_server" in item.fixturenames:
+            self.any = True
+            skip_or_fail_if_missing()
+
+    def pytest_runtest_logreport(self, report):
+        if report.nodeid in self.differing and report.when == "call":
+            self.outcomes["run"] += 1
+            self.outcomes["differing"] += self.differing[report.nodeid]
+
+    def pytest_terminal_summary(self, terminalreporter):
+        if not self.any:
+            return
+        line = terminalreporter.write_line
+        terminalreporter.section("a real Redis")
+        if missing():
+            line(f"NOTHING was compared with a real Redis: {missing()}")
+        if self.differing:
+            line(
+                f"contract tests on the server: {self.outcomes['run']} of {len(self.differing)} run, "
+                f"{self.outcomes['differing']} with a written difference; {self.left_out.total()} are not applicable"
+            )
+        for reason, count in self.left_out.most_common():
+            line(f"{count:6} {reason}")
+        for text in self.lines:
+            line(text)
+
+
+def why_not(item, engine, row):
+    """Why this engine is not asked; None if it is."""
+    needed = {name for mark in item.iter_markers("needs") for name in mark.args} | (row.needs if row else set())
+    lacking = sorted(needed - engine.capabilities)
+    if lacking:
+        return f"needs {lacking[0]}: {CAPABILITIES[lacking[0]]}"
+    return row.differs.get(engine.name) if row else None

@@ -1,4 +1,4 @@
-"""The engines that one body of tests runs against: the compiled core and the model; a server can join them.
+"""The engines that one body of tests runs against: the compiled core, the model, and a real redis-server.
 
 An engine says its name, what it can do, and how to make a fresh store with a hand on its clock. To add one: write a
 class with these three, append an instance to ENGINES. A test asks for what it needs with `@pytest.mark.needs("native")`
@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import goblin
 from model import Model
 from model_clock import ModelClock
+from redis_engine import RedisStore, load_scripts
+from redis_server import pause
 
 CAPABILITIES = {
     "manual_clock": "a clock object that stands still, can be set back, and is passed as clock=",
@@ -18,6 +20,8 @@ CAPABILITIES = {
     "python_arguments": "argument rules of the Python interface (types, messages, __index__)",
     "native": "the compiled core: memory figures, reference counts, subclassing, _check() of the table",
     "threads": "calls from several threads at once",
+    "exact_scripts": "increx, incrbound and decrpos exact beyond 2**53, where a Lua script's doubles are not",
+    "beyond_redis": "most_common, sweep, iteration with promises while keys come and go: no command of Redis has these",
 }
 
 
@@ -33,19 +37,53 @@ class Rig(NamedTuple):
         self.advance_ns(round(seconds * 1000) * 10**6)
 
 
+IN_PYTHON = frozenset({"manual_clock", "nanoseconds", "python_arguments", "exact_scripts", "beyond_redis"})
+
+
 class OnManualClock:
     """An engine in this process: a store class and the class of its clock."""
 
     def __init__(self, name, store_type, clock_type, capabilities):
         self.name, self.store_type, self.clock_type = name, store_type, clock_type
-        self.capabilities = frozenset({"manual_clock", "nanoseconds", "python_arguments"}) | capabilities
+        self.capabilities = IN_PYTHON | capabilities
 
     def make(self, now_ns=0) -> Rig:
         clock = self.clock_type(now_ns)
         return Rig(self.store_type(clock=clock), clock.advance_ns, clock)
 
 
+NEAR_DEADLINE_SECONDS = 0.005  # so near to a deadline nothing is judged: a server's clock is not ours
+LONGEST_PAUSE_SECONDS = 0.1  # a row that moves its clock further needs "manual_clock"
+
+
+class OnRedis:
+    """The engine behind a socket; the fixture `engine` connects it. What it cannot do is Python's or the core's own."""
+
+    name = "redis"
+    capabilities = frozenset()
+    server = ask = digests = None
+
+    def connect(self, server):
+        if self.server is not server:
+            self.server, self.ask = server, server.connect()
+            self.digests = load_scripts(self.ask)
+
+    def make(self) -> Rig:
+        self.ask("FLUSHALL")
+        store = RedisStore(self.ask, self.digests)
+
+        def advance_ns(ns):
+            seconds = ns / 10**9
+            assert 0 <= seconds <= LONGEST_PAUSE_SECONDS, f'{seconds} s of real time: this needs "manual_clock"'
+            pause(seconds + NEAR_DEADLINE_SECONDS + 0.001)
+            store.advanced_ms += ns // 10**6
+
+        return Rig(store, advance_ns)
+
+
 CORE = OnManualClock("core", goblin.Counters, goblin.ManualClock, {"native", "threads"})
 MODEL = OnManualClock("model", Model, ModelClock, set())
+REDIS = OnRedis()
 
-ENGINES = [CORE, MODEL]
+IN_PROCESS = [CORE, MODEL]
+ENGINES = [*IN_PROCESS, REDIS]  # the server joins in for the contract: the tests named test_contract_*

@@ -54,7 +54,16 @@ class Profile(NamedTuple):
     timedeltas: bool = True
     steps_ns: list = STEPS_NS
     clock_set_back: bool = True
-    methods: tuple = ()  # none: all
+    methods: tuple = ()  # none: all; one named twice comes twice as often
+    bad_keys: list = BAD_KEYS
+    bad_integers: list = BAD_INTEGERS
+    bad_values: list = BAD_VALUES
+    bad_times: list = BAD_TIMES
+    seconds: list = SECONDS
+    too_far: float = 0.05  # probability that a time is beyond what deadlines can be
+    short_ms: list = []  # two thirds of all milliseconds, if there are any
+    fewest_keys: int = 0  # of calls with several
+    ex_with_px: bool = True  # in incr and its kin, which then refuse: a server has no such command to refuse
 
 
 EVERYTHING = Profile()
@@ -86,32 +95,36 @@ class Generator:
         return self.chance(self.profile.bad_arguments)
 
     def key(self):
-        return self.rng.choice(BAD_KEYS) if self.bad() else self.rng.choice(self.rng.choice(self.profile.keys))
+        if self.bad():
+            return self.rng.choice(self.profile.bad_keys)
+        return self.rng.choice(self.rng.choice(self.profile.keys))
 
     def keys(self):
-        return tuple(self.key() for _ in range(self.rng.randrange(5)))
+        return tuple(self.key() for _ in range(self.rng.randrange(self.profile.fewest_keys, 5)))
 
     def integer(self):
         if self.bad():
-            return self.rng.choice(BAD_INTEGERS)
+            return self.rng.choice(self.profile.bad_integers)
         return self.rng.choice(EDGES) if self.chance(0.4) else self.rng.randrange(-4, 12)
 
     def value(self):
         if self.bad():
-            return self.rng.choice(BAD_VALUES)
+            return self.rng.choice(self.profile.bad_values)
         return self.rng.choice(TEXT_VALUES) if self.chance(0.1) else self.integer()
 
     def time(self, scale=1, positive=False):
         """Seconds, or milliseconds with scale=1000; sometimes what must be refused."""
         if self.bad():
-            return self.rng.choice(BAD_TIMES)
+            return self.rng.choice(self.profile.bad_times)
         if self.profile.timedeltas and self.chance(0.1):
             return self.rng.choice(TIMEDELTAS)
         if self.chance(0.05 if positive else 0.2):
             return self.rng.choice(NOT_AHEAD) * scale
-        if self.chance(0.05):
+        if self.chance(self.profile.too_far):
             return self.rng.choice(TOO_FAR)
-        return self.rng.choice(SECONDS) * scale + (self.rng.randrange(3) if scale > 1 else 0)
+        if scale > 1 and self.profile.short_ms and self.chance(0.67):
+            return self.rng.choice(self.profile.short_ms)
+        return self.rng.choice(self.profile.seconds) * scale + (self.rng.randrange(3) if scale > 1 else 0)
 
     def flags(self, *names, probability=0.2):
         return {name: True for name in names if self.chance(probability)}
@@ -133,7 +146,10 @@ class Generator:
         return (), {}
 
     def _add(self):
-        return (self.key(),) if self.chance(0.3) else (self.key(), self.integer()), self.ttl_options()
+        args, options = (self.key(),) if self.chance(0.3) else (self.key(), self.integer()), self.ttl_options()
+        if "ex" in options and not self.profile.ex_with_px:
+            options.pop("px", None)
+        return args, options
 
     def _increx(self):
         return (self.key(), self.time()), {}
@@ -166,7 +182,7 @@ class Generator:
     def _mset(self):
         # A list of pairs would be refused; a dict keeps the order in which two spellings of one key come.
         pairs = {}
-        for _ in range(self.rng.randrange(4)):
+        for _ in range(self.rng.randrange(self.profile.fewest_keys, 4)):
             key = self.key()
             if not isinstance(key, bytearray):  # no dict holds one
                 pairs[key] = self.value()
@@ -287,14 +303,14 @@ def coverage(rig, seed, count, profile=EVERYTHING):
 def main():
     import argparse
 
-    from engines import ENGINES
+    from engines import IN_PROCESS
 
     parser = argparse.ArgumentParser(description="what random programs reach: command by reply")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=50_000)
-    parser.add_argument("--engine", default="model", choices=[engine.name for engine in ENGINES])
+    parser.add_argument("--engine", default="model", choices=[engine.name for engine in IN_PROCESS])
     options = parser.parse_args()
-    (engine,) = [engine for engine in ENGINES if engine.name == options.engine]
+    (engine,) = [engine for engine in IN_PROCESS if engine.name == options.engine]
     seen = coverage(engine.make(), options.seed, options.count)
     kinds = sorted({kind for replies in seen.values() for kind in replies})
     print(f"{options.count} operations on the {engine.name}, seed {options.seed}")

@@ -5,9 +5,10 @@ import datetime
 import pytest
 
 from catalogue import INT64_MAX, INT64_MIN
-from rows import do, row, state, table, wait
+from rows import do, gives, row, state, table, wait
 
 CONFLICT = "cannot be given together"
+FURTHER = "milliseconds reach 292 million years, and what is past deletes however long it is past"
 
 
 @table(
@@ -18,16 +19,16 @@ CONFLICT = "cannot be given together"
         do("expire", "k", 5).gives(True),
         do("ttl", "k").gives(5),
         do("expire", "k", 50).gives(True),
-        do("pexpire", "k", 1_500).gives(True),
-        leaves={"k": (1, 1_500)},
+        do("pexpire", "k", 61_500).gives(True),
+        leaves={"k": (1, 61_500)},
     ),
     row(
         "an_expired_key_is_absent",
-        do("set", "k", 1, ex=1).gives(True),
-        wait(1),
+        do("set", "k", 1, px=30).gives(True),
+        wait(0.03),
         do("expire", "k", 5).gives(False),
-        do("set", "k", 1, ex=1).gives(True),
-        wait(1),
+        do("set", "k", 1, px=30).gives(True),
+        wait(0.03),
         do("expire", "k", 5, xx=True).gives(False),
         leaves={},
     ),
@@ -60,13 +61,20 @@ CONFLICT = "cannot be given together"
         leaves={"k": (1, 20_000)},
     ),
     row(
-        "gt_only_a_strictly_later_deadline",
+        "gt_only_a_later_deadline",
         do("set", "k", 1, ex=10).gives(True),
         do("expire", "k", 9, gt=True).gives(False),
-        do("expire", "k", 10, gt=True).gives(False),
         do("expire", "k", -1, gt=True).gives(False),
+        do("pexpire", "k", 12_345, gt=True).gives(True),
+        leaves={"k": (1, 12_345)},
+    ),
+    row(
+        "gt_only_a_strictly_later_deadline",
+        do("set", "k", 1, ex=10).gives(True),
+        do("expire", "k", 10, gt=True).gives(False),
         do("pexpire", "k", 10_001, gt=True).gives(True),
         leaves={"k": (1, 10_001)},
+        needs=["manual_clock"],
     ),
     row(
         "gt_never_where_no_ttl_is_running",
@@ -76,12 +84,20 @@ CONFLICT = "cannot be given together"
         leaves={"k": (1, None)},
     ),
     row(
-        "lt_only_a_strictly_earlier_deadline",
+        "lt_only_an_earlier_deadline",
         do("set", "k", 1, ex=10).gives(True),
         do("expire", "k", 11, lt=True).gives(False),
         do("expire", "k", 10, lt=True).gives(False),
+        do("pexpire", "k", 5_678, lt=True).gives(True),
+        leaves={"k": (1, 5_678)},
+    ),
+    row(
+        "lt_only_a_strictly_earlier_deadline",
+        do("set", "k", 1, ex=10).gives(True),
+        do("expire", "k", 10, lt=True).gives(False),
         do("pexpire", "k", 9_999, lt=True).gives(True),
         leaves={"k": (1, 9_999)},
+        needs=["manual_clock"],
     ),
     row(
         "lt_always_where_no_ttl_is_running",
@@ -129,16 +145,42 @@ CONFLICT = "cannot be given together"
     row(
         "times_out_of_range_are_refused_whatever_the_flags_and_the_key",
         do("set", "k", 1, ex=60).gives(True),
-        do("expire", "k", 9_223_372_037).fails(ValueError, "invalid expire time"),
-        do("expire", "k", 9_223_372_037, nx=True).fails(ValueError, "invalid expire time"),
-        do("expire", "absent", 9_223_372_037).fails(ValueError, "invalid expire time"),
-        do("expire", "k", -9_223_372_037).fails(ValueError, "invalid expire time"),
         do("expire", "k", INT64_MAX).fails(ValueError, "invalid expire time"),
         do("expire", "k", INT64_MIN).fails(ValueError, "invalid expire time"),
         do("pexpire", "k", INT64_MAX).fails(ValueError, "invalid expire time"),
-        do("pexpire", "k", INT64_MIN, gt=True).fails(ValueError, "invalid expire time"),
+        do("expire", "absent", INT64_MAX, xx=True).fails(ValueError, "invalid expire time"),
+        do("expire", "k", 9_223_372_037, nx=True).fails(
+            ValueError, "invalid expire time", differs={"redis": (gives(False), FURTHER)}
+        ),
+        do("expire", "absent", 9_223_372_037).fails(
+            ValueError, "invalid expire time", differs={"redis": (gives(False), FURTHER)}
+        ),
+        do("pexpire", "k", INT64_MIN, gt=True).fails(
+            ValueError, "invalid expire time", differs={"redis": (gives(False), FURTHER)}
+        ),
         leaves={"k": (1, 60_000)},
-        differs={"redis": "milliseconds of the wall clock reach further there"},
+    ),
+    row(
+        "times_beyond_int64_nanoseconds_are_refused_in_either_direction",
+        do("set", "k", 1, ex=60).gives(True),
+        do("expire", "k", 9_223_372_037).fails(
+            ValueError, "invalid expire time", differs={"redis": (gives(True), FURTHER)}
+        ),
+        do("expire", "k", -9_223_372_037).fails(
+            ValueError, "invalid expire time", differs={"redis": (gives(True), FURTHER)}
+        ),
+        do("pexpire", "k", INT64_MIN).fails(
+            ValueError, "invalid expire time", differs={"redis": (gives(False), "and so has deleted it")}
+        ),
+        do("pttl", "k").gives(60_000, differs={"redis": (gives(-2), "and so has deleted it")}),
+    ),
+    row(
+        "the_smallest_milliseconds_are_refused",
+        do("set", "k", 1).gives(True),
+        do("pexpire", "k", INT64_MIN).fails(
+            ValueError, "invalid expire time", differs={"redis": (gives(True), FURTHER)}
+        ),
+        do("exists", "k").gives(1, differs={"redis": (gives(0), "and so has deleted it")}),
     ),
     row(
         "persist_drops_the_ttl_and_says_whether_there_was_one",
@@ -168,7 +210,8 @@ CONFLICT = "cannot be given together"
         do("expire", "k", 3).gives(True),
         do("ttl", "k").gives(3),
         do("pttl", "k").gives(3_000),
-        wait(3),
+        do("pexpire", "k", 30).gives(True),
+        wait(0.03),
         do("ttl", "k").gives(-2),
         do("pttl", "k").gives(-2),
     ),
@@ -177,6 +220,7 @@ def test_expire(row, engine):
     row.run(engine)
 
 
+@pytest.mark.needs("manual_clock")
 @pytest.mark.parametrize(
     ("left_ms", "ttl"),
     [(1, 0), (300, 0), (499, 0), (500, 1), (999, 1), (1_000, 1), (1_499, 1), (1_500, 2), (60_000, 60)],

@@ -47,25 +47,25 @@ CONFLICT = "cannot be given together"
     row(
         "keepttl_keeps_it",
         do("set", "k", 1, ex=100).gives(True),
-        wait(1),
+        wait(0.05),
         do("set", "k", 2, keepttl=True).gives(True),
         do("set", "plain", 1).gives(True),
         do("set", "plain", 2, keepttl=True).gives(True),
         do("set", "new", 2, keepttl=True).gives(True),
-        leaves={"k": (2, 99_000), "plain": (2, None), "new": (2, None)},
+        leaves={"k": (2, 99_950), "plain": (2, None), "new": (2, None)},
     ),
     row(
         "keepttl_on_an_expired_key_finds_none_to_keep",
-        do("set", "k", 1, ex=1).gives(True),
-        wait(1),
+        do("set", "k", 1, px=30).gives(True),
+        wait(0.03),
         do("set", "k", 2, keepttl=True).gives(True),
         leaves={"k": (2, None)},
     ),
     row(
         "ex_and_px_set_the_ttl_anew",
         do("set", "k", 1, ex=100).gives(True),
-        do("set", "k", 2, px=1_500).gives(True),
-        leaves={"k": (2, 1_500)},
+        do("set", "k", 2, px=61_500).gives(True),
+        leaves={"k": (2, 61_500)},
     ),
     row(
         "nx_stores_only_a_new_key",
@@ -77,8 +77,8 @@ CONFLICT = "cannot be given together"
     ),
     row(
         "nx_takes_an_expired_key_as_absent",
-        do("set", "k", 1, ex=1).gives(True),
-        wait(1),
+        do("set", "k", 1, px=30).gives(True),
+        wait(0.03),
         do("set", "k", 2, nx=True).gives(True),
         leaves={"k": (2, None)},
     ),
@@ -92,8 +92,8 @@ CONFLICT = "cannot be given together"
     ),
     row(
         "xx_takes_an_expired_key_as_absent",
-        do("set", "k", 1, ex=1).gives(True),
-        wait(1),
+        do("set", "k", 1, px=30).gives(True),
+        wait(0.03),
         do("set", "k", 2, xx=True).gives(False),
         leaves={},
     ),
@@ -140,8 +140,8 @@ CONFLICT = "cannot be given together"
     ),
     row(
         "getset_over_an_expired_key_replies_none",
-        do("set", "k", 5, ex=1).gives(True),
-        wait(1),
+        do("set", "k", 5, px=30).gives(True),
+        wait(0.03),
         do("getset", "k", 6).gives(None),
         leaves={"k": (6, None)},
     ),
@@ -150,8 +150,8 @@ CONFLICT = "cannot be given together"
         do("set", "k", 5).gives(True),
         do("getdel", "k").gives(5),
         do("getdel", "k").gives(None),
-        do("set", "e", 5, ex=1).gives(True),
-        wait(1),
+        do("set", "e", 5, px=30).gives(True),
+        wait(0.03),
         do("getdel", "e").gives(None),
         leaves={},
     ),
@@ -168,8 +168,8 @@ CONFLICT = "cannot be given together"
         do("set", "k", 5).gives(True),
         do("getex", "k", ex=60).gives(5),
         do("ttl", "k").gives(60),
-        do("getex", "k", px=1_500).gives(5),
-        do("pttl", "k").gives(1_500),
+        do("getex", "k", px=61_500).gives(5),
+        do("pttl", "k").gives(61_500),
         do("getex", "k", persist=True).gives(5),
         do("getex", "k", persist=True).gives(5),
         leaves={"k": (5, None)},
@@ -178,8 +178,8 @@ CONFLICT = "cannot be given together"
         "getex_makes_no_key",
         do("getex", "k", ex=60).gives(None),
         do("getex", "k", persist=True).gives(None),
-        do("set", "e", 5, ex=1).gives(True),
-        wait(1),
+        do("set", "e", 5, px=30).gives(True),
+        wait(0.03),
         do("getex", "e", ex=60).gives(None),
         do("getex", "e", persist=True).gives(None),
         leaves={},
@@ -187,8 +187,8 @@ CONFLICT = "cannot be given together"
     row(
         "mget_replies_in_the_order_asked",
         do("mset", {"a": 1, "b": "2"}).gives(None),
-        do("set", "e", 3, ex=1).gives(True),
-        wait(1),
+        do("set", "e", 3, px=30).gives(True),
+        wait(0.03),
         do("mget", "b", "x", "a", b"b", "e").gives([2, None, 1, 2, None]),
         do("mget", ["a", "b"]).gives([1, 2]),
         do("mget", ("a",)).gives([1]),
@@ -213,8 +213,8 @@ CONFLICT = "cannot be given together"
     row(
         "delete_counts_the_keys_that_were_there",
         do("mset", {"a": 1, "b": 2, "c": 3}).gives(None),
-        do("set", "e", 1, ex=1).gives(True),
-        wait(1),
+        do("set", "e", 1, px=30).gives(True),
+        wait(0.03),
         do("delete", "a", "a", "x", b"b", "e").gives(2),
         do("delete").gives(0),
         leaves={"c": (3, None)},
@@ -222,8 +222,8 @@ CONFLICT = "cannot be given together"
     row(
         "exists_counts_a_key_named_twice_twice",
         do("mset", {"a": 0, "b": 2}).gives(None),
-        do("set", "e", 1, ex=1).gives(True),
-        wait(1),
+        do("set", "e", 1, px=30).gives(True),
+        wait(0.03),
         do("exists", "a", "a", "x", b"a", "b", "e").gives(4),
         do("exists").gives(0),
     ),
@@ -232,8 +232,8 @@ def test_set_get(row, engine):
     row.run(engine)
 
 
-def test_contains_getitem_delitem_live_key_finds_it(store, advance):
-    store.set("k", 0, ex=1)
+def test_contains_getitem_delitem_live_key_finds_it(store):
+    store.set("k", 0, ex=60)
     assert "k" in store and b"k" in store and "x" not in store
     assert store["k"] == store[b"k"] == 0
     del store["k"]
@@ -249,8 +249,8 @@ def test_getitem_delitem_absent_or_expired_key_raises_keyerror_with_the_key(key,
         with pytest.raises(KeyError) as caught:
             del store[key]
         assert caught.value.args == (key,)
-        store.set(key, 1, ex=1)
-        advance(1)
+        store.set(key, 1, px=30)
+        advance(0.03)
     assert state(store) == {}
 
 
