@@ -9,6 +9,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 ARGS ?=
+COPY ?= .cache/copy
 
 export GOBLIN_SANITIZE GOBLIN_PORTABLE GOBLIN_DEBUG GOBLIN_COVERAGE GOBLIN_ANNOTATE GOBLIN_WERROR
 # pip's chatter is noise here; its errors, with the compiler's log, are still printed.
@@ -24,7 +25,7 @@ SOURCES := $(wildcard goblin/*.pyx goblin/*.pxd goblin/*.h) setup.py pyproject.t
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help build demo test c-test py-test bench ratios clean distclean
+.PHONY: help build demo test c-test py-test bench ratios copy sanitize types package fuzz soak clean distclean
 
 help: ## this list
 	@sed -n 's/^\([a-z][a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -69,7 +70,7 @@ c-test: ## the hash table alone, with sanitizers and an allocator that fails
 
 # Plain `pytest`, not `python -m pytest`: the package tested is the installed one, whatever the current folder is.
 py-test: $(BUILT) ## pytest alone; ARGS="-k expire" goes to it
-	@$(VENV)/bin/pytest $(ARGS)
+	@$(UNDER) $(VENV)/bin/pytest $(ARGS)
 
 bench: $(BUILT) ## pytest-benchmark, about a minute
 	@$(VENV)/bin/pytest bench/ --benchmark-only $(ARGS)
@@ -77,7 +78,47 @@ bench: $(BUILT) ## pytest-benchmark, about a minute
 ratios: $(BUILT) ## goblin against an empty method and a dict, measured in turn on one core
 	@$(VENV)/bin/python bench/ratios.py $(ARGS)
 
-# (longer runs, `make soak` and its kin, go here)
+# --- what the gate runs beside that --------------------------------------------------------------------------------
+
+# The modules lie beside their sources, so a build with other switches gets a tree of its own, and in it its own .venv.
+copy: # the tree once more, in the folder COPY, without what was built
+	@mkdir -p $(COPY)
+	@rm -rf $(addprefix $(COPY)/,$(COPIED)) $(COPY)/.venv/.built-* $(COPY)/.venv/.installed
+	@tar -cf - --exclude='*.so' --exclude=__pycache__ --exclude=tests/c/build $(COPIED) | tar -xf - -C $(COPY)
+
+COPIED = $(filter-out build dist %.egg-info,$(wildcard *))
+
+# Leaks: Python leaves much behind when it ends, so nothing can be told from what is left; tests/c looks for them.
+# PYTHONMALLOC: Python's own allocator would hide from the sanitizer what lies in its arenas. abort: so that
+# faulthandler says in which test it was. --capture=sys: pytest's default would swallow the report. Tests that start
+# processes pass all this on, but for a redis-server.
+SANITIZED = env LD_PRELOAD=$(shell gcc -print-file-name=libasan.so) PYTHONMALLOC=malloc \
+  ASAN_OPTIONS=detect_leaks=0:abort_on_error=1 UBSAN_OPTIONS=print_stacktrace=1:abort_on_error=1
+
+sanitize: ## pytest on a build with AddressSanitizer, UBSan and C asserts, in a copy of the tree
+	@$(MAKE) --no-print-directory copy COPY=.cache/sanitize
+	@$(MAKE) --no-print-directory -C .cache/sanitize py-test VENV=.venv GOBLIN_SANITIZE=1 GOBLIN_DEBUG=1 \
+	  UNDER='$(SANITIZED)' ARGS='--capture=sys $(ARGS)'
+
+$(VENV)/.types: pyproject.toml | $(VENV)/.installed
+	@$(PIP_INSTALL) --no-build-isolation --editable '.[test,typing]'
+	@touch $@
+
+types: $(BUILT) $(VENV)/.types ## mypy, pyright and stubtest
+	@$(VENV)/bin/python tests/typing_check.py
+
+package: ## sdist, wheels, and tests in fresh environments; about four minutes
+	@$(PYTHON) tests/package/check_package.py $(ARGS)
+
+fuzz: ## the table under libFuzzer for a minute; needs clang. `make -C tests/c fuzz SECONDS=3600`
+	@$(MAKE) --no-print-directory -C tests/c fuzz
+
+SCALED = GOBLIN_SOAK|import .*\b(SOAK|size|rounds|scale)\b
+# Those that name GOBLIN_SOAK or take their size from tests/scale.py have a long form. -s: their progress is to be seen.
+soak: $(BUILT) ## the long form of every random test, then an hour of fuzzing; ARGS="-k redis" takes some
+	@GOBLIN_SOAK=1 $(VENV)/bin/pytest -v -s $(shell grep -lE '$(SCALED)' tests/test_*.py) $(ARGS)
+	@$(MAKE) --no-print-directory -C tests/c long
+	@$(MAKE) --no-print-directory -C tests/c fuzz SECONDS=3600
 
 # --- tidy ----------------------------------------------------------------------------------------------------------
 

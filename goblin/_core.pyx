@@ -12,6 +12,7 @@ from operator import itemgetter
 cimport cython
 from cpython.datetime cimport import_datetime
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from cpython.pythread cimport PyThread_get_thread_ident
 from libc.stdint cimport UINT64_MAX, int64_t, uint32_t, uint64_t
 
 from goblin import errors
@@ -34,7 +35,8 @@ from goblin._step cimport (
 )
 from goblin._store cimport bound_store, count_entries, free_store, in_use, init_store
 from goblin._table cimport (
-    GOB_NO_DEADLINE, GOB_UNLIKELY, gob_table_check, gob_table_clear, gob_table_sweep_all,
+    GOB_DEBUGGING, GOB_NO_DEADLINE, GOB_UNLIKELY, gob_debug_allocations, gob_debug_fail, gob_debug_force_hash,
+    gob_table_check, gob_table_clear, gob_table_sweep_all,
 )
 
 import_datetime()
@@ -68,47 +70,81 @@ live entries that have made room in a full store.
 #
 # On free-threaded builds another thread may hold a shard's lock at the moment of a fork, and in the child nobody would
 # ever release it. So the forking thread takes all locks of all stores first. (Under the GIL it has them by having it.)
+# Between that and the release other hooks of Python's run, and so may its collector: a store made or freed by it then
+# finds the list already locked.
+
+cdef enum:
+    # An object whose references are not counted at once is freed by the collector only, and that runs seldom: whoever
+    # makes stores by the thousand, as tests do, would fill the memory with dropped ones.
+    FEW_STORES = 32
 
 cdef gob_lock stores_lock  # guards the list of stores; taken before any shard's lock
 cdef Store *newest_store = NULL
+cdef uint64_t store_count = 0
+cdef unsigned long forking_thread = 0  # who holds all locks for a fork; 0: nobody. Only that thread sets it to its own number
 
 
-cdef void enlist(Store *store) noexcept:
-    global newest_store
+cdef inline bint lock_stores() noexcept:
+    """Whether the lock had to be taken, and is to be given back."""
+    if forking_thread == <unsigned long>PyThread_get_thread_ident():
+        return False
     gob_lock_acquire(&stores_lock)
+    return True
+
+
+cdef uint64_t enlist(Store *store) noexcept:
+    """How many stores there are now."""
+    global newest_store, store_count
+    cdef bint locked = lock_stores()
+    cdef uint64_t count
     store.next_store = newest_store
     if newest_store != NULL:
         newest_store.previous_store = store
     newest_store = store
-    gob_lock_release(&stores_lock)
+    store_count += 1
+    count = store_count
+    if locked:
+        gob_lock_release(&stores_lock)
+    return count
 
 
 cdef void strike_off(Store *store) noexcept:
-    global newest_store
-    gob_lock_acquire(&stores_lock)
+    """Also of a store that was never on it."""
+    global newest_store, store_count
+    cdef bint locked = lock_stores()
+    if store.previous_store != NULL or newest_store == store:
+        store_count -= 1
     if store.next_store != NULL:
         store.next_store.previous_store = store.previous_store
     if store.previous_store != NULL:
         store.previous_store.next_store = store.next_store
     elif newest_store == store:
         newest_store = store.next_store
-    gob_lock_release(&stores_lock)
+    if locked:
+        gob_lock_release(&stores_lock)
 
 
 def _lock_all_stores():
+    global forking_thread
     cdef Store *store
     gob_lock_acquire(&stores_lock)
     store = newest_store
     while store != NULL:
         lock_all(store)
+        store.held_for_fork = True
         store = store.next_store
+    forking_thread = <unsigned long>PyThread_get_thread_ident()
 
 
 def _unlock_all_stores():
+    global forking_thread
     cdef Store *store = newest_store
     while store != NULL:
-        unlock_all(store)
+        if store.held_for_fork:
+            store.held_for_fork = False
+            unlock_all(store)
         store = store.next_store
+    forking_thread = 0
     gob_lock_release(&stores_lock)
 
 
@@ -320,11 +356,11 @@ An in-process store of int64 counters, each with an optional deadline on the mon
     def __cinit__(self):
         self.clock = None
         self.given_up = {}
+        self.told = {}
         if not init_store(&self.store):
             raise MemoryError()
-        if GOB_SHARDS > 1:
-            enlist(&self.store)
-        gob_defer_refcount(self)
+        if GOB_SHARDS > 1 and enlist(&self.store) <= FEW_STORES:
+            gob_defer_refcount(self)
 
     def __init__(self, *, clock=None, max_keys=None, on_full="raise"):
         cdef int64_t most = 0
@@ -564,7 +600,7 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         >>> counters.decide([("m", ("fixed-window", 2, 60 * 10**9, None)), ("h", ("gcra", 9, 3600 * 10**9, None))])[0]
         1
         """
-        return decide_entries(&self.store, entries, cost, mode, max_wait_ns)
+        return decide_entries(&self.store, self.told, entries, cost, mode, max_wait_ns)
 
     def refund(self, stamps, cost):
         """Give back what a hit of `cost` still weighs, each limit by itself, in one step. Whether anything was.
@@ -573,7 +609,7 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         >>> counters.refund(hit[-1], 1), counters.get("n")
         (True, 0)
         """
-        return refund_stamps(&self.store, stamps, cost)
+        return refund_stamps(&self.store, self.told, stamps, cost)
 
     def unreserve(self, stamps):
         """Give up a reservation: each entry goes back, unless somebody has reserved behind it since.
@@ -582,7 +618,7 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         >>> taken, waits = counters.decide(entry, 1, "reserve"), counters.decide(entry, 1, "reserve")
         >>> counters.unreserve(waits[-1])
         """
-        unreserve_stamps(&self.store, self.given_up, stamps)
+        unreserve_stamps(&self.store, self.given_up, self.told, stamps)
 
     def now_ns(self):
         """The store's clock, nanoseconds: never less than any reading before.
@@ -1031,6 +1067,7 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         """
         cdef uint32_t i
         self.given_up.clear()
+        self.told.clear()
         lock_all(&self.store)
         for i in range(self.store.shard_mask + 1):
             gob_table_clear(&self.store.shards[i].table)
@@ -1065,3 +1102,29 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         unlock_all(&self.store)
         if broken != NULL:
             raise AssertionError((<bytes>broken).decode())
+
+
+# ---- hooks of debug builds (GOBLIN_DEBUG=1), for tests ---------------------------------------------------------------
+
+def _allocations():
+    """How many times the maps of all stores have asked for memory."""
+    return gob_debug_allocations()
+
+
+def _fail_allocation(n):
+    """Let the n-th allocation from here on fail, once. 0: none."""
+    cdef int64_t number
+    as_int64(n, "n", &number)
+    gob_debug_fail(number)
+
+
+def _force_hash(hash):
+    """Give this hash to every key from here on. None: its own again; stores filled meanwhile are then to be dropped."""
+    cdef int64_t number = 0
+    if hash is not None:
+        as_int64(hash, "hash", &number)
+    gob_debug_force_hash(hash is not None, <uint64_t>number)
+
+
+if not GOB_DEBUGGING:
+    del _allocations, _fail_allocation, _force_hash

@@ -31,7 +31,8 @@ cdef bint give_back(
     Store *store, Slot *slots, const Quota *quotas, const int64_t *marks_ns, Py_ssize_t count, int64_t cost
 ) noexcept nogil
 
-cdef object decide_entries(Store *store, object entries, object cost, object mode, object max_wait_ns)
-cdef object refund_stamps(Store *store, object stamps, object cost)
-cdef int unreserve_stamps(Store *store, dict given_up, object stamps) except -1
+cdef object decide_entries(Store *store, dict told, object entries, object cost, object mode, object max_wait_ns)
+cdef object refund_stamps(Store *store, dict told, object stamps, object cost)
+cdef int skip_told(Store *store, dict told, list keys, const Quota *quotas, int64_t *marks_ns) except -1
+cdef int unreserve_stamps(Store *store, dict given_up, dict told, object stamps) except -1
 cdef int forget_given_up(dict given_up, object key) except -1

@@ -1,10 +1,11 @@
 """One hit on several limits at once, all or nothing in one step; and its undoing."""
-from itertools import islice
-
+cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.datetime cimport import_datetime
+from cpython.dict cimport PyDict_Next
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
-from libc.stdint cimport int64_t
+from cpython.object cimport PyObject
+from libc.stdint cimport INT64_MAX, int64_t
 from libc.string cimport memcmp
 
 from goblin import errors
@@ -16,7 +17,7 @@ from goblin._rules cimport (
 )
 from goblin._step cimport (
     Slot, Span, Step, Store, add_to_span, begin, begin_span, empty_span, finish, finish_verdict, keep, keep_several, leave,
-    leave_span, look_up, mark_refusing,
+    leave_span, lock, look_up, mark_refusing, read_clock, unlock,
 )
 from goblin._table cimport GOB_NO_DEADLINE
 
@@ -126,7 +127,7 @@ cdef Status decide(
 cdef bint give_back(
     Store *store, Slot *slots, const Quota *quotas, const int64_t *marks_ns, Py_ssize_t count, int64_t cost
 ) noexcept nogil:
-    """Refund each limit by itself, in one step. Whether anything was given back."""
+    """Refund each limit by itself, in one step, but for those with a negative mark. Whether anything was given back."""
     cdef Step step
     cdef Py_ssize_t i
     cdef Span span = empty_span()
@@ -136,7 +137,7 @@ cdef bint give_back(
     begin_span(store, &span)
     for i in range(count):
         look_up(store, &slots[i].key, &span, &step)
-        if rules.refund(&step.state, span.now_ns, &quotas[i], cost, marks_ns[i]) == OK:
+        if marks_ns[i] >= 0 and rules.refund(&step.state, span.now_ns, &quotas[i], cost, marks_ns[i]) == OK:
             keep(&slots[i].key, &step)  # the record is there: no memory is needed
             given = True
     leave_span(store, &span)
@@ -222,7 +223,7 @@ cdef bint same_key(const Key *a, const Key *b) noexcept:
     return a.hash == b.hash and a.length == b.length and memcmp(a.data, b.data, a.length) == 0
 
 
-cdef object decide_entries(Store *store, object entries, object cost, object mode, object max_wait_ns):
+cdef object decide_entries(Store *store, dict told, object entries, object cost, object mode, object max_wait_ns):
     cdef list pairs = [(key, quota) for key, quota in entries]
     cdef Entries hits = Entries.__new__(
         Entries, [pair[0] for pair in pairs], [pair[1] for pair in pairs])
@@ -249,6 +250,8 @@ cdef object decide_entries(Store *store, object entries, object cost, object mod
         raise errors.bad_time("period_ns", pairs[outcome.index][1][2], 1)
     if status != OK:
         raise errors.no_place(status == NO_ROOM)
+    if MODES[mode] == RESERVE and outcome.spent and outcome.verdict.result < 0:
+        note_told(told, hits, outcome.at_ns, outcome.at_ns + outcome.verdict.result)
     return (
         outcome.verdict.result,
         outcome.verdict.remaining,
@@ -275,7 +278,7 @@ cdef object state_tuple(const State *state):
     return (state.deadline_ns, state.value) if state.exists else None
 
 
-cdef object refund_stamps(Store *store, object stamps, object cost):
+cdef object refund_stamps(Store *store, dict told, object stamps, object cost):
     cdef list rows = [(key, quota, mark) for key, quota, mark, _before, _after in stamps]
     cdef Entries hits = Entries.__new__(Entries, [row[0] for row in rows], [row[1] for row in rows])
     cdef int64_t cost_value
@@ -285,6 +288,7 @@ cdef object refund_stamps(Store *store, object stamps, object cost):
         as_int64(rows[i][2], "stamp", &hits.marks_ns[i])
         if hits.marks_ns[i] < 0:
             raise errors.below("stamp", rows[i][2], 0)
+    skip_told(store, told, hits.keys, hits.quotas, hits.marks_ns)
     return give_back(store, hits.slots, hits.quotas, hits.marks_ns, hits.count, cost_value)
 
 
@@ -293,13 +297,70 @@ cdef object refund_stamps(Store *store, object stamps, object cost):
 # A reservation moved an entry from one state to another. If it is still in that other state, nobody has reserved since,
 # and it is put back; then so are slots directly before it that were given up earlier. Otherwise somebody behind it has
 # been told his time, and nobody may be put beside him: the slot stays empty, and is noted in case he gives up as well.
-# A note says: state after the given-up slot -> state before it. Noting comes before looking, so of two threads that give
+# A note says: state after the given-up slot -> state before it. All this ends when the time that the waiter was told has
+# come; and until then nothing is refunded on that key (see skip_told), so in between its states only rise. Noting comes before looking, so of two threads that give
 # up neighbouring slots at once, at least one sees both.
 
 cdef bytes key_bytes(object key):
     cdef Key k
     as_key(key, &k)
     return PyBytes_FromStringAndSize(k.data, <Py_ssize_t>k.length)
+
+
+# Who sleeps on a reservation, by key: state after his slot -> the time that he was told.
+
+cdef int note_told(dict told, Entries hits, int64_t at_ns, int64_t now_ns) except -1:
+    cdef Py_ssize_t i
+    for i in range(hits.count):
+        data = key_bytes(hits.keys[i])
+        drop_passed_told(told, data, now_ns)
+        told.setdefault(data, {})[state_tuple(&hits.slots[i].state)] = at_ns
+    for data in first_two(told):  # others in turn, so that what nobody asks for goes as well
+        drop_passed_told(told, data, now_ns)
+    return 0
+
+
+cdef int drop_passed_told(dict told, bytes data, int64_t now_ns) except -1:
+    """From the front: on one key the times that are told only rise."""
+    with cython.critical_section(told):
+        sleepers = told.pop(data, {})
+        while sleepers:
+            after = next(iter(sleepers))
+            if sleepers[after] > now_ns:
+                told[data] = sleepers  # now the last in turn
+                break
+            del sleepers[after]
+    return 0
+
+
+cdef int skip_told(Store *store, dict told, list keys, const Quota *quotas, int64_t *marks_ns) except -1:
+    """Unmark what cannot be refunded now: under gcra, where somebody sleeps on a reservation. His hit counts from his
+    own time, so a smaller TAT would let others through that he leaves no room for."""
+    cdef int64_t now_ns
+    cdef Py_ssize_t i
+    if told:
+        now_ns = now_of(store)
+        for i in range(len(keys)):
+            if quotas[i].kind == GCRA:
+                data = key_bytes(keys[i])
+                drop_passed_told(told, data, now_ns)
+                if data in told:
+                    marks_ns[i] = -1
+    return 0
+
+
+cdef int64_t now_of(Store *store) noexcept:
+    cdef int64_t now_ns
+    lock(&store.shards[0])
+    now_ns = read_clock(&store.shards[0])
+    unlock(&store.shards[0])
+    return now_ns
+
+
+cdef object exact_mark(object mark):
+    cdef int64_t mark_ns
+    as_int64(mark, "stamp", &mark_ns)
+    return mark_ns
 
 
 cdef object exact_state(object state):
@@ -340,37 +401,69 @@ cdef bint swap_state(Store *store, const Key *key, tuple expected, object replac
     return finish(key, &step, status) == OK
 
 
-cdef int unreserve_stamps(Store *store, dict given_up, object stamps) except -1:
+cdef int unreserve_stamps(Store *store, dict given_up, dict told, object stamps) except -1:
     cdef Key k
     cdef list rows = [
-        (key_bytes(key), exact_state(before), exact_state(after)) for key, _quota, _mark, before, after in stamps
+        (key_bytes(key), exact_mark(mark), exact_state(before), exact_state(after))
+        for key, _quota, mark, before, after in stamps
     ]
-    for data, before, after in rows:
+    for data, told_ns, before, after in rows:
         if after is None:
             continue  # a hit, not a reservation: refund() is for those
         as_key(data, &k)
-        notes = given_up.setdefault(data, {})
-        notes[after] = before
+        told.get(data, {}).pop(after, None)
         state, now_ns = state_under(store, &k)
-        while state is not None and state in notes:
-            before = notes.pop(state, None)
-            if not swap_state(store, &k, state, before):
-                notes[state] = before
+        if told_ns < now_ns:
+            continue  # his time has come: to the limit he has run, and his place may be another's by now
+        notes = note(given_up, data, after, (before, told_ns))
+        while state is not None:
+            slot = take_note(given_up, notes, state)
+            if slot is None or slot[1] < now_ns:
+                break
+            if not swap_state(store, &k, state, slot[0]):
+                notes = note(given_up, data, state, slot)
             state, now_ns = state_under(store, &k)
-        if state is None:
-            notes.clear()
-        drop_passed_notes(given_up, data, now_ns)
-        for data in list(islice(given_up, 2)):  # two others in turn, so that notes nobody asks for go as well
+        drop_passed_notes(given_up, data, INT64_MAX if state is None else now_ns)
+        for data in first_two(given_up):  # two others in turn, so that notes nobody asks for go as well
             drop_passed_notes(given_up, data, now_ns)
     return 0
 
 
+# Free-threaded builds: whatever touches the notes does so in the critical section of the dict that they lie in, and
+# nothing in there waits for anything, so each of these is one step. Otherwise they are by not giving the GIL away.
+
+cdef dict note(dict given_up, bytes data, tuple after, tuple slot):
+    """The notes about that key, with one more: state after the slot -> (state before it, the time that was told)."""
+    with cython.critical_section(given_up):
+        notes = given_up.setdefault(data, {})
+        notes[after] = slot
+    return notes
+
+
+cdef tuple take_note(dict given_up, dict notes, tuple after):
+    with cython.critical_section(given_up):
+        return notes.pop(after, None)
+
+
+cdef list first_two(dict given_up):
+    cdef list first = []
+    cdef Py_ssize_t at = 0
+    cdef PyObject *data
+    with cython.critical_section(given_up):
+        # Not by an iterator: a critical section of its own inside would interrupt this one.
+        while len(first) < 2 and PyDict_Next(given_up, &at, &data, NULL):
+            first.append(<object>data)
+    return first
+
+
 cdef int drop_passed_notes(dict given_up, bytes data, int64_t now_ns) except -1:
-    """Once its time has passed a slot is no state that an entry can be in."""
-    notes = given_up.pop(data, {})
-    notes = {after: before for after, before in notes.items() if after[0] > now_ns}
-    if notes:
-        given_up[data] = notes  # now the last in turn
+    """Once its time has come, a slot cannot be given up any more."""
+    with cython.critical_section(given_up):
+        notes = given_up.pop(data, {})
+        for after in [after for after, slot in notes.items() if slot[1] < now_ns]:
+            del notes[after]
+        if notes:
+            given_up[data] = notes  # now the last in turn
     return 0
 
 

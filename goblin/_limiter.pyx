@@ -2,8 +2,6 @@
 
 The cold half of RateLimiter, its arguments and its waiting, is in limiter.py.
 """
-from _thread import allocate_lock
-
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.long cimport PyLong_Check
@@ -19,7 +17,7 @@ from goblin._args cimport (
     PyUnicode_DATA, PyUnicode_GET_LENGTH, PyUnicode_IS_COMPACT_ASCII, as_int64, gob_hash_buffer, gob_seconds_to_ns,
 )
 from goblin._core cimport Counters
-from goblin._decide cimport HIT, PEEK, Mode, Outcome, decide, give_back, mark_of
+from goblin._decide cimport HIT, PEEK, Mode, Outcome, decide, give_back, mark_of, skip_told
 from goblin._rules cimport (
     BAD_TIME, COUNTER, FOREVER, GCRA, NEVER, NO_ROOM, OK, SLIDING_WINDOW, WRONG_KIND, Quota, State, Status, horizon_of,
 )
@@ -33,8 +31,7 @@ cdef enum:
 
 # ---- the default store -----------------------------------------------------------------------------------------------
 
-cdef object the_default_store = None
-cdef object default_store_lock = allocate_lock()
+cdef list default_box = [None]  # in a list, since a C variable of Python's must not be replaced while another thread reads it
 
 DEFAULT_MAX_KEYS = 1_000_000  # some 100 MB of limiters' keys: a flood of them must not take a process down
 
@@ -48,12 +45,15 @@ def default_store():
     >>> goblin.default_store() is goblin.default_store()
     True
     """
-    global the_default_store
-    if the_default_store is None:
-        with default_store_lock:  # two threads that come first at once must not count in two stores
-            if the_default_store is None:
-                the_default_store = Counters(max_keys=DEFAULT_MAX_KEYS, on_full="evict")
-    return the_default_store
+    store = default_box[0]
+    if store is None:
+        made = Counters(max_keys=DEFAULT_MAX_KEYS, on_full="evict")
+        # Two threads that come first at once must not count in two stores. No lock: a fork might find it held.
+        with cython.critical_section(default_box):
+            store = default_box[0]
+            if store is None:
+                store = default_box[0] = made
+    return store
 
 
 def set_default_store(store):
@@ -63,11 +63,11 @@ def set_default_store(store):
 
     >>> before = goblin.set_default_store(goblin.Counters())
     """
-    global the_default_store
     if store is not None:
         check_store(store)
-    before = the_default_store
-    the_default_store = store
+    with cython.critical_section(default_box):
+        before = default_box[0]
+        default_box[0] = store
     return before
 
 
@@ -484,6 +484,7 @@ cdef class LimiterCore:
                 slots[i].key.data = PyBytes_AS_STRING(keys[i])
                 slots[i].key.length = PyBytes_GET_SIZE(keys[i])
                 slots[i].key.hash = gob_hash_buffer(slots[i].key.data, PyBytes_GET_SIZE(keys[i]))
+            skip_told(&store.store, store.told, keys, self.quotas, marks_ns)
             return give_back(&store.store, slots, self.quotas, marks_ns, self.count, decision.cost)
         finally:
             PyMem_Free(slots)

@@ -2,6 +2,7 @@
 #ifndef GOB_PYPORT_H
 #define GOB_PYPORT_H
 
+#include "_alloc.h"
 #include "_port.h"
 #include <Python.h>
 #include <math.h>
@@ -9,12 +10,12 @@
 /* CPython's own keyed hash (SipHash, seeded per process) of a buffer: what hash(bytes) gives. */
 GOB_FN Py_hash_t gob_hash_buffer(const char *data, Py_ssize_t length) {
 #if PY_VERSION_HEX >= 0x030E0000
-    return Py_HashBuffer(data, length);
+    return GOB_HASH(Py_HashBuffer(data, length));
 #else
     Py_hash_t hash;
-    if (length == 0) return 0;
+    if (length == 0) return GOB_HASH(0);
     hash = PyHash_GetFuncDef()->hash(data, length);
-    return hash == -1 ? -2 : hash;
+    return GOB_HASH(hash == -1 ? -2 : hash);
 #endif
 }
 
@@ -22,13 +23,13 @@ GOB_FN Py_hash_t gob_hash_buffer(const char *data, Py_ssize_t length) {
 GOB_FN Py_hash_t gob_hash_str(PyObject *text) {
 #ifndef Py_GIL_DISABLED
     Py_hash_t hash = ((PyASCIIObject *)text)->hash;
-    if (GOB_LIKELY(hash != -1)) return hash;
+    if (GOB_LIKELY(hash != -1)) return GOB_HASH(hash);
 #endif
-    return PyUnicode_Type.tp_hash(text);
+    return GOB_HASH(PyUnicode_Type.tp_hash(text));
 }
 
 /* bytes' own hash, never a subclass's. */
-GOB_FN Py_hash_t gob_hash_bytes(PyObject *data) { return PyBytes_Type.tp_hash(data); }
+GOB_FN Py_hash_t gob_hash_bytes(PyObject *data) { return GOB_HASH(PyBytes_Type.tp_hash(data)); }
 
 /* Seconds to nanoseconds, to the nearest, ties to even, exactly (a plain product is off by one now and then). False
  * for NaN, infinities and what int64 cannot hold. */

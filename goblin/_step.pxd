@@ -55,6 +55,7 @@ cdef struct Store:
     int64_t latest_manual_ns   # its latest reading, for all shards together
     Store *next_store          # of all there are, for forks; free-threaded builds only
     Store *previous_store
+    bint held_for_fork         # its locks are: see _core.pyx
 
 
 # One step: its shard, what was found there, and what is to be kept.
@@ -147,14 +148,20 @@ cdef inline gob_record *choose_victim(Shard *self, int64_t now_ns) noexcept nogi
     """Of the next records that the hand comes to: an expired one, or the one to be evicted; NULL if there is none."""
     cdef gob_record *record
     cdef gob_record *best = NULL
-    cdef int _look
-    for _look in range(VICTIM_LOOKS):
+    cdef uint64_t looks = 0, passed = 0
+    while looks < VICTIM_LOOKS:
         record = gob_hand_at(&self.table, &self.victims)
         if record == NULL:
+            looks += 1
             continue
         self.victims.number += 1
         if record.deadline == FRESH or record.flags & (PINNED | CHOSEN):
+            # The step's own are no part of the sample: many of them lie side by side, at their segment's end.
+            passed += 1
+            if passed > self.table.count:
+                break
             continue
+        looks += 1
         if gob_expired(record, now_ns):
             return record
         # Never an entry without a TTL: stock and balances are not to be forgotten.
@@ -189,7 +196,7 @@ cdef inline void remove_victims(Shard *self, int64_t now_ns, gob_victim *victims
     gob_table_erase_several(&self.table, victims, count)
 
 
-cdef inline bint make_room(Store *store, uint64_t shards, int64_t now_ns) noexcept nogil:
+cdef inline Status make_room(Store *store, uint64_t shards, int64_t now_ns) noexcept nogil:
     """Bring these shards (as bits) back to the most entries that they may hold: all of them, or nothing is removed. The
     step's own entries are pinned or fresh."""
     cdef gob_victim few[FEW_VICTIMS]
@@ -203,7 +210,7 @@ cdef inline bint make_room(Store *store, uint64_t shards, int64_t now_ns) noexce
     if needed > FEW_VICTIMS:
         victims = NULL if needed > <uint64_t>1 << 40 else <gob_victim *>GOB_MALLOC(needed * sizeof(gob_victim))
         if victims == NULL:
-            return False
+            return NO_MEMORY
     for i in range(store.shard_mask + 1):
         more = too_many(&store.shards[i]) if enough and shards >> i & 1 else 0
         if more > 0:
@@ -222,7 +229,7 @@ cdef inline bint make_room(Store *store, uint64_t shards, int64_t now_ns) noexce
             victims[more].record.flags &= ~CHOSEN
     if victims != few:
         GOB_FREE(victims)
-    return enough
+    return OK if enough else NO_ROOM
 
 
 # ---- keeping ---------------------------------------------------------------------------------------------------------
@@ -231,6 +238,7 @@ cdef inline Status create(const Key *key, Step *step) noexcept nogil:
     """A record for a new entry. Whoever makes one pays for a share of the sweep, so dead entries stay few."""
     cdef Shard *shard = step.shard
     cdef gob_record *record
+    cdef Status status
     shard.reclaimed += gob_table_tend(&shard.table, step.now_ns)
     record = gob_table_insert(&shard.table, key.hash, key.data, key.length)
     if record == NULL:
@@ -240,9 +248,10 @@ cdef inline Status create(const Key *key, Step *step) noexcept nogil:
     record.kind = step.state.kind
     if GOB_UNLIKELY(shard.table.count > shard.max_keys):
         record.flags = PINNED
-        if not make_room(shard.store, <uint64_t>1 << GOB_SHARD_OF(key.hash, shard.store.shard_mask), step.now_ns):
+        status = make_room(shard.store, <uint64_t>1 << GOB_SHARD_OF(key.hash, shard.store.shard_mask), step.now_ns)
+        if status != OK:
             gob_table_erase(&shard.table, record)
-            return NO_ROOM
+            return status
         record = gob_table_find(&shard.table, key.hash, key.data, key.length)  # making room moves records
         record.flags = 0
     return OK
@@ -386,6 +395,7 @@ cdef inline Status keep_several(Store *store, const Slot *slots, Py_ssize_t coun
     cdef Shard *shard
     cdef Py_ssize_t i
     cdef bint full = False
+    cdef Status status = OK
     for i in range(count):
         record = find_slot(store, &slots[i])
         if record == NULL:
@@ -399,10 +409,12 @@ cdef inline Status keep_several(Store *store, const Slot *slots, Py_ssize_t coun
             span.made += 1
             full = full or too_many(shard) > 0
         record.flags |= PINNED
-    if GOB_UNLIKELY(full) and not make_room(store, span.shards, span.now_ns):
+    if GOB_UNLIKELY(full):
+        status = make_room(store, span.shards, span.now_ns)
+    if status != OK:
         undo_several(store, slots, count)
         span.made = 0
-        return NO_ROOM
+        return status
     for i in range(count):
         record = find_slot(store, &slots[i])
         if record.deadline != FRESH and gob_expired(record, span.now_ns):

@@ -5,6 +5,11 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 cdef extern from "_alloc.h" nogil:  # before _table.h: it names the allocator
     void *GOB_MALLOC(size_t size)
     void GOB_FREE(void *p)
+    enum:
+        GOB_DEBUGGING
+    int64_t gob_debug_allocations()
+    void gob_debug_fail(int64_t n)
+    void gob_debug_force_hash(bint force, uint64_t hash)
 
 
 cdef extern from "_port.h" nogil:

@@ -9,13 +9,8 @@ the formula.
 Times and periods are whole nanoseconds. `period` None is a count that never ends (fixed window only).
 """
 
-import os
-import random
 from fractions import Fraction
 from math import ceil, floor
-
-SEED = int(os.environ.get("GOBLIN_SEED") or random.SystemRandom().randrange(2**32))
-SOAK = os.environ.get("GOBLIN_SOAK") == "1"  # the long versions: minutes instead of seconds
 
 NEVER = -(2**63)
 INT64_MAX = 2**63 - 1
@@ -62,7 +57,7 @@ class Reference:
         return limit
 
     def check(self, now, limit, period, cost, burst):
-        if cost < 0 or limit < 0 or burst is not None and burst < 1 or period is not None and period <= 0:
+        if cost < 0 or limit < 0 or (burst is not None and burst < 1) or (period is not None and period <= 0):
             raise ValueError
         if limit and period is not None and now + self.reach(limit, period, burst) > HORIZON_NS:
             raise ValueError
@@ -342,7 +337,7 @@ class ReferenceStore:
             for (key, _), (reference, (limit, period, burst)) in zip(entries, pairs, strict=True):
                 before = self.state(key, now)
                 reference.spend(at, limit, period, cost, burst)
-                self.changes.setdefault(key, []).append([before, self.state(key, now), False])
+                self.changes.setdefault(key, []).append([before, self.state(key, now), False, at])
         remaining = min(reference.remaining(at, limit, period, burst) for reference, (limit, period, burst) in pairs)
         reference, (limit, period, burst) = pairs[index]
         return Outcome(verdict, remaining, reference.reset(at, limit, period, burst), index, at, spent)
@@ -361,7 +356,8 @@ class ReferenceStore:
     def stamps(self, entries, at):
         """To be taken right after a hit that was spent."""
         return [
-            (key, quota, self.keys[key].stamp(at, quota[1], quota[2], at), self.changes[key][-1]) for key, quota in entries
+            (key, quota, self.keys[key].stamp(at, quota[1], quota[2], at), self.changes[key][-1])
+            for key, quota in entries
         ]
 
     def refund(self, now, stamps, cost):
@@ -371,17 +367,20 @@ class ReferenceStore:
                 given = True
                 changes, state = self.changes[key], self.state(key, now)
                 # A refund in full of what lies on top leaves an earlier state: then that is what is on top.
-                same = [at for at, (_, after, _) in enumerate(changes) if after == state]
-                changes[:] = changes[: same[-1] + 1] if same else [*changes, [None, state, False]]
+                same = [at for at, (_, after, *_) in enumerate(changes) if after == state]
+                changes[:] = changes[: same[-1] + 1] if same else [*changes, [None, state, False, now]]
         return given
 
     def unreserve(self, now, stamps):
+        """Until the time that was told has come: then the hit has run, and its place may be another's."""
         for key, _, _, change in stamps:
+            if change[3] < now:
+                continue
             change[2] = True
             if self.state(key, now) is None:
                 self.changes[key].clear()
             changes = self.changes[key]
-            while changes and changes[-1][2] and changes[-1][1] == self.state(key, now):
+            while changes and changes[-1][2] and changes[-1][3] >= now and changes[-1][1] == self.state(key, now):
                 before = changes.pop()[0]
                 if before is None:
                     changes.clear()

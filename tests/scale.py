@@ -41,4 +41,5 @@ def progress(rounds, count, what=None):
             said = now
             done = (number + 1) / count
             left = (now - start) / done * (1 - done)
-            print(f"{what}: {number + 1:,} of {count:,}, {done:.0%}, GOBLIN_SEED={SEED}, {left:.0f} s left", file=sys.stderr, flush=True)
+            line = f"{what}: {number + 1:,} of {count:,}, {done:.0%}, {left:.0f} s left, GOBLIN_SEED={SEED}"
+            print(line, file=sys.stderr, flush=True)

@@ -219,7 +219,11 @@ def test_bad_arguments_are_told_before_the_kind_or_never(method):
     """Arguments first, then the horizon; the entry's kind and NEVER come after."""
     store = CORE.make().store
     (store.gcra if method != "gcra" else store.sliding_window)("k", 5, 60)
-    for arguments, error in (({"limit": -1}, ValueError), ({"seconds": "x"}, TypeError), ({"seconds": 10**10}, ValueError)):
+    for arguments, error in (
+        ({"limit": -1}, ValueError),
+        ({"seconds": "x"}, TypeError),
+        ({"seconds": 10**10}, ValueError),
+    ):
         for cost in (0, 1, 6):
             with pytest.raises(error, match="limit=|seconds=") as caught:
                 call(store, method, cost=cost, **arguments)

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 import goblin
 from engines import CORE
-from limit_references import HORIZON_NS, INT64_MAX, NEVER, REFERENCES, SEED, SOAK
+from limit_references import HORIZON_NS, INT64_MAX, NEVER, REFERENCES
+from scale import SEED, rounds, size
 
 SECOND = 10**9
 DAY = 86_400 * SECOND
@@ -36,7 +37,12 @@ QUOTAS = [
     (11_863, 365 * DAY, 11_863_000),
     (0, 60 * SECOND, None),
 ]
-WIDE_QUOTAS = [(2**62 + 1, 10**9 + 7, None), (INT64_MAX, 10**18, INT64_MAX), (1, 10**18, 9), (INT64_MAX, 1, 1)]  # not sliding
+WIDE_QUOTAS = [
+    (2**62 + 1, 10**9 + 7, None),
+    (INT64_MAX, 10**18, INT64_MAX),
+    (1, 10**18, 9),
+    (INT64_MAX, 1, 1),
+]  # not sliding
 STARTS_NS = [0, 1, 123_456_789_012_345, 2**62]
 VALUES = [0, 1, -1, -(2**63), INT64_MAX]
 
@@ -154,7 +160,9 @@ class History:
 
 def costs(rng, limit, burst):
     quota = limit if burst is None else burst
-    return rng.choice([0, 1, 1, 1, 1, 2, rng.randrange(quota + 1), quota // 2, max(0, quota - 1), quota, min(quota + 1, INT64_MAX)])
+    return rng.choice(
+        [0, 1, 1, 1, 1, 2, rng.randrange(quota + 1), quota // 2, max(0, quota - 1), quota, min(quota + 1, INT64_MAX)]
+    )
 
 
 def run_history(kind, seed, start_ns, length, replies):
@@ -182,7 +190,7 @@ def run_history(kind, seed, start_ns, length, replies):
 @pytest.mark.parametrize("kind", REFERENCES)
 def test_random_histories_core_and_reference_agree(kind):
     replies = set()
-    for number in range(5_000 if SOAK else 160):
+    for number in rounds(160, soak=5_000):
         run_history(kind, SEED + number, STARTS_NS[number % len(STARTS_NS)], 100, replies)
     assert replies >= {"passed", "refused", "NEVER"}
 
@@ -191,7 +199,7 @@ def test_random_histories_core_and_reference_agree(kind):
 def test_random_histories_at_the_end_of_time_core_and_reference_agree(kind):
     """Deadlines that would pass 2**63-2: ValueError, and nothing has changed."""
     replies = set()
-    for number in range(3_000 if SOAK else 60):
+    for number in rounds(60, soak=3_000):
         rng = random.Random(SEED + number)
         start_ns = HORIZON_NS - rng.choice([0, 1, 20, 50, SECOND, 3 * SECOND, 200 * SECOND, 61 * DAY, 4 * 365 * DAY])
         run_history(kind, SEED + number, start_ns, 40, replies)
@@ -209,7 +217,7 @@ def programs(draw):
 
 
 @pytest.mark.parametrize("kind", REFERENCES)
-@settings(max_examples=5_000 if SOAK else 100, deadline=None, print_blob=True)
+@settings(max_examples=size(100, soak=5_000), deadline=None, print_blob=True)
 @given(program=programs(), start_ns=st.sampled_from([0, 5, 10**6, HORIZON_NS - 60, HORIZON_NS - 10]))
 def test_any_history_of_small_numbers_core_and_reference_agree(kind, program, start_ns):
     history, period = History(kind, start_ns), 1
@@ -234,7 +242,7 @@ def test_gcra_at_3559_per_30_days_does_not_overflow_64_bits():
     for _ in range(3_559):
         history.hit(3_559, 30 * DAY)
     history.hit(3_559, 30 * DAY)
-    assert history.last == -(-(-30 * DAY // 3_559))
+    assert history.last == -(30 * DAY // 3_559 + 1)
 
 
 def test_gcra_at_3e8_per_second_with_burst_2_loses_nothing():

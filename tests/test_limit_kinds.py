@@ -1,7 +1,7 @@
 """The kinds of entries: what a command of another kind may do to a limiter's entry, and to a counter.
 
-Nearly always WrongTypeError, and nothing changed; `set` and `mset` replace, `mget` gives None, and what concerns the key
-alone (delete, exists, ttl, pttl, type, iteration) works on all.
+Nearly always WrongTypeError, and nothing changed; `set` and `mset` replace, `mget` gives None, and what concerns the
+key alone (delete, exists, ttl, pttl, type, iteration) works on all.
 """
 
 import pytest

@@ -12,8 +12,9 @@ from hypothesis import assume, event, example, given, settings
 from hypothesis import strategies as st
 
 import goblin
+import scale
 from engines import CORE
-from limit_references import HORIZON_NS, INT64_MAX, NEVER, SOAK
+from limit_references import HORIZON_NS, INT64_MAX, NEVER
 
 SECOND = 10**9
 DAY = 86_400 * SECOND
@@ -99,7 +100,7 @@ def waited_out(rig, ask, verdict, points, see):
 points = st.lists(st.floats(0, 1, exclude_max=True), max_size=3)
 
 
-@settings(max_examples=8_000 if SOAK else 250, deadline=None, print_blob=True)
+@settings(max_examples=scale.size(250, soak=8_000), deadline=None, print_blob=True)
 @given(history=histories(), start_ns=st.sampled_from([0, 1, 10**15]), points=points)
 def test_refusal_of_one_limit_keeps_the_promise(history, start_ns, points):
     kind, steps, quota, cost = history
@@ -134,7 +135,7 @@ def test_refusal_of_one_limit_keeps_the_promise(history, start_ns, points):
     rig.store._check()
 
 
-@settings(max_examples=3_000 if SOAK else 100, deadline=None, print_blob=True)
+@settings(max_examples=scale.size(100, soak=3_000), deadline=None, print_blob=True)
 @given(
     value=st.integers(-3, 12) | st.sampled_from([-(2**63), INT64_MAX]),
     ttl=st.none() | st.integers(1, 50),
@@ -171,7 +172,7 @@ def test_refusal_on_a_counter_that_was_set_keeps_the_promise(value, ttl, limit, 
 several = st.lists(histories(), min_size=1, max_size=3)
 
 
-@settings(max_examples=6_000 if SOAK else 150, deadline=None, print_blob=True)
+@settings(max_examples=scale.size(150, soak=6_000), deadline=None, print_blob=True)
 @given(rows=several, cost=st.integers(1, 3), points=points, data=st.data())
 def test_refusal_of_several_limits_keeps_the_promise(rows, cost, points, data):
     rig = CORE.make()
@@ -189,7 +190,10 @@ def test_refusal_of_several_limits_keeps_the_promise(rows, cost, points, data):
 
     def ask():
         # Looking first says the same and takes nothing.
-        peeked, (verdict, *_, index, at, stamps) = rig.store.decide(entries, cost, "peek"), rig.store.decide(entries, cost)
+        peeked, (verdict, *_, index, at, stamps) = (
+            rig.store.decide(entries, cost, "peek"),
+            rig.store.decide(entries, cost),
+        )
         assert peeked[0] == verdict and peeked[3] == index and at == rig.clock.now_ns
         assert (stamps is None) == (verdict < 0) and peeked[5] is None
         return verdict
@@ -207,7 +211,7 @@ def test_refusal_of_several_limits_keeps_the_promise(rows, cost, points, data):
     rig.store._check()
 
 
-@settings(max_examples=4_000 if SOAK else 120, deadline=None, print_blob=True)
+@settings(max_examples=scale.size(120, soak=4_000), deadline=None, print_blob=True)
 @given(
     algorithm=st.sampled_from(["fixed-window", "sliding-window", "gcra"]),
     numbers=st.lists(st.tuples(st.integers(1, 5), st.integers(1, 2_000_000_000)), min_size=1, max_size=3),

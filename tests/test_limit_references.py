@@ -8,7 +8,8 @@ from fractions import Fraction
 
 import pytest
 
-from limit_references import NEVER, REFERENCES, SEED, SOAK, FixedWindow, Gcra, SlidingWindow, TokenBucket
+from limit_references import NEVER, REFERENCES, FixedWindow, Gcra, SlidingWindow, TokenBucket
+from scale import SEED, rounds
 
 
 def small_history(kind, rng):
@@ -25,7 +26,7 @@ def small_history(kind, rng):
 def test_references_wait_on_small_numbers_three_ways_agree(kind):
     rng = random.Random(SEED)
     refused = 0
-    for _ in range(200_000 if SOAK else 1_500):
+    for _ in rounds(1_500, soak=200_000):
         reference, now = small_history(kind, rng)
         limit, period, cost = rng.randrange(1, 7), rng.randrange(1, 14), rng.randrange(1, 7)
         burst = rng.choice([None, 1, 2, 5]) if kind == "gcra" else None
@@ -45,7 +46,7 @@ def test_references_wait_on_small_numbers_three_ways_agree(kind):
 def test_references_wait_on_large_numbers_two_ways_agree(kind):
     rng = random.Random(SEED)
     refused = 0
-    for _ in range(30_000 if SOAK else 100):
+    for _ in rounds(100, soak=30_000):
         reference, now = REFERENCES[kind](), rng.randrange(2**40)
         limit, period = rng.choice([(3_559, 30 * 86_400 * 10**9), (10**9, 3_600 * 10**9), (2**31 - 1, 10**9 + 7)])
         for _ in range(4):
@@ -60,8 +61,10 @@ def test_references_wait_on_large_numbers_two_ways_agree(kind):
 
 def test_references_gcra_and_token_bucket_are_one_algorithm():
     rng = random.Random(SEED)
-    for _ in range(20_000 if SOAK else 100):
-        limit, period = rng.choice([(7, 3), (3, 7), (1, 5), (10**9, 3_600 * 10**9), (3 * 10**8, 10**9), (97, 10**6 + 3)])
+    for _ in rounds(100, soak=20_000):
+        limit, period = rng.choice(
+            [(7, 3), (3, 7), (1, 5), (10**9, 3_600 * 10**9), (3 * 10**8, 10**9), (97, 10**6 + 3)]
+        )
         burst = rng.choice([1, 2, 3, limit])
         gcra, bucket, now = Gcra(), TokenBucket(limit, period, burst), rng.randrange(100)
         for _ in range(60):
@@ -89,7 +92,7 @@ def test_references_sliding_window_by_hand():
 
 def test_references_gcra_by_hand():
     key = Gcra()
-    # An interval of 10/3 ns, a burst of 2: TAT 20/3 after two hits at 0; the third passes when TAT + 10/3 - 20/3 <= now.
+    # An interval of 10/3 ns, a burst of 2: TAT 20/3 after two hits at 0; a third passes from TAT + 10/3 - 20/3 on.
     assert [key.hit(at, 3, 10, 1, 2) for at in (0, 0, 0, 3, 4)] == [1, 0, -4, -1, 0]
     assert key.tat == 10 and key.end == 10
     assert key.hit(4, 3, 10, 2, 2) == -6

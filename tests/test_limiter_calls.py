@@ -8,7 +8,7 @@ import pytest
 import goblin
 from engines import CORE
 from goblin import Limit, RateLimiter
-from limit_references import SEED
+from scale import SEED
 from test_reported_faults_threads import run_threads
 
 ALGORITHMS = ["fixed-window", "sliding-window", "gcra"]
@@ -143,7 +143,13 @@ def test_hit_costs(algorithm, rig):
     limiter = RateLimiter("10/minute", algorithm=algorithm, store=rig.store)
     assert limiter.hit("k", 4).remaining == 6 and limiter.hit("k", cost=6).remaining == 0
     for method in (limiter.hit, limiter.allow, limiter.peek, limiter.acquire):
-        for cost, error in ((-1, ValueError), (1.5, TypeError), (True, TypeError), ("1", TypeError), (2**63, OverflowError)):
+        for cost, error in (
+            (-1, ValueError),
+            (1.5, TypeError),
+            (True, TypeError),
+            ("1", TypeError),
+            (2**63, OverflowError),
+        ):
             with pytest.raises(error, match="cost="):
                 method("k", cost)
         with pytest.raises(TypeError):
@@ -209,7 +215,9 @@ def test_wrong_kind_under_a_limiters_key_raises_and_changes_nothing(algorithm, r
         rig.store.delete(key)
         (rig.store.gcra if algorithm != "gcra" else rig.store.fixed_window)(key, 9, 60)
         for method in (limiter.hit, limiter.allow, limiter.peek, limiter.acquire):
-            with pytest.raises(goblin.WrongTypeError, match="^Operation against a key holding the wrong kind of value$"):
+            with pytest.raises(
+                goblin.WrongTypeError, match="^Operation against a key holding the wrong kind of value$"
+            ):
                 method("k")
         limiter.reset("k")
         assert limiter.hit("k")

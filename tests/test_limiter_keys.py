@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import goblin
 from engines import CORE
 from goblin import Limit, RateLimiter
-from limit_references import SOAK
+from scale import size
 
 
 def written(limits, key, algorithm="fixed-window", name=""):
@@ -125,7 +125,9 @@ BAD_PARTS = [("a", None), (1.5,), (True,), ("a", ("b",)), (["a"],), (bytearray(b
 def test_key_of_another_type_raises_typeerror_that_names_it(key):
     store = CORE.make().store
     limiter = RateLimiter("1/second; 2/hour", store=store)
-    culprit = next((part for part in key if type(part) not in (str, bytes, int)), None) if isinstance(key, tuple) else key
+    culprit = (
+        next((part for part in key if type(part) not in (str, bytes, int)), None) if isinstance(key, tuple) else key
+    )
     for call in (limiter.hit, limiter.allow, limiter.peek, limiter.reset, limiter.acquire):
         with pytest.raises(TypeError, match=f"key.* not {type(culprit).__name__}"):
             call(key)
@@ -195,21 +197,31 @@ def identity(key):
     return ("int", key) if isinstance(key, int) else ("text", key.encode() if isinstance(key, str) else key)
 
 
-@settings(max_examples=10_000 if SOAK else 400, deadline=None)
+@settings(max_examples=size(400, soak=10_000), deadline=None)
 @given(
     one=st.tuples(limits, algorithms, names, keys),
     other=st.tuples(limits, algorithms, names, keys),
     shared=st.tuples(*[st.booleans()] * 4),
 )
-@example(one=(Limit(1, 1), "gcra", "", ("a:b", "c")), other=(Limit(1, 1), "gcra", "", ("a", "b:c")), shared=(True,) * 3 + (False,))
-@example(one=(Limit(1, 1), "gcra", "", "('a',)"), other=(Limit(1, 1), "gcra", "", ("a",)), shared=(True,) * 3 + (False,))
+@example(
+    one=(Limit(1, 1), "gcra", "", ("a:b", "c")),
+    other=(Limit(1, 1), "gcra", "", ("a", "b:c")),
+    shared=(True,) * 3 + (False,),
+)
+@example(
+    one=(Limit(1, 1), "gcra", "", "('a',)"), other=(Limit(1, 1), "gcra", "", ("a",)), shared=(True,) * 3 + (False,)
+)
 @example(one=(Limit(1, 1), "gcra", "", "5"), other=(Limit(1, 1), "gcra", "", 5), shared=(True,) * 3 + (False,))
 def test_no_two_different_keys_limits_algorithms_or_names_meet(one, other, shared):
     other = tuple(mine if same else theirs for mine, theirs, same in zip(one, other, shared, strict=True))
 
     def encode(limit, algorithm, name, key):
         if algorithm != "gcra":
-            limit = Limit(limit.amount, 1) if limit.period_ns == 10**9 else Limit.parse(f"{limit.amount} per {limit.period_ns}ns")
+            limit = (
+                Limit(limit.amount, 1)
+                if limit.period_ns == 10**9
+                else Limit.parse(f"{limit.amount} per {limit.period_ns}ns")
+            )
         return written(limit, key, algorithm, name), (limit, algorithm, name, identity(key))
 
     (first, mine), (second, theirs) = encode(*one), encode(*other)

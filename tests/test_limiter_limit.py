@@ -148,7 +148,9 @@ def test_parse_many_keeps_order_and_shows_the_part_that_is_wrong():
 
 
 limits = st.builds(
-    lambda amount, period_ns, burst: Limit.parse(f"{amount} per {period_ns}ns{'' if burst is None else f' burst {burst}'}"),
+    lambda amount, period_ns, burst: Limit.parse(
+        f"{amount} per {period_ns}ns{'' if burst is None else f' burst {burst}'}"
+    ),
     st.integers(0, INT64_MAX),
     st.integers(1, INT64_MAX) | st.sampled_from([10**9, MINUTE * 10**9, 30 * DAY * 10**9, 1_500 * 10**6, 10**3, 1]),
     st.none() | st.integers(1, INT64_MAX),
@@ -250,7 +252,15 @@ def test_limit_of_a_bad_burst_raises(burst, error):
 def test_limit_periods_are_the_cores_to_the_nanosecond():
     """The same argument means the same period in `Limit` and in `Counters.gcra`."""
     rng = random.Random(7)
-    periods = [rng.uniform(1e-9, 10) for _ in range(200)] + [0.1, 0.5e-9 + 1e-25, 1.5e-9, 2.5e-9, 3.5e-9, 1e-9, 123_456.789]
+    periods = [rng.uniform(1e-9, 10) for _ in range(200)] + [
+        0.1,
+        0.5e-9 + 1e-25,
+        1.5e-9,
+        2.5e-9,
+        3.5e-9,
+        1e-9,
+        123_456.789,
+    ]
     for seconds in periods:
         store = goblin.Counters(clock=goblin.ManualClock())
         store.gcra("k", 1, seconds)

@@ -3,7 +3,6 @@
 A failure prints the seed; `GOBLIN_SEED=... pytest tests/test_random_programs.py` runs the same programs again.
 """
 
-import os
 import random
 
 import pytest
@@ -14,8 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from engines import CORE, MODEL
 from programs import EVERYTHING, STEPS_NS, Generator, Profile, coverage, perform, same
 from rows import state
-
-SEED = int(os.environ.get("GOBLIN_SEED") or random.SystemRandom().randrange(2**32))
+from scale import SEED, rounds, size
 
 # Where the clock starts: at zero, at a usual uptime, and so near the end of time that deadlines do not fit.
 STARTS_NS = [0, 775_807, 123_456_789_012_345, 2**63 - 2 - 300 * 10**9]
@@ -45,11 +43,11 @@ def story(operations):
 
 
 def test_random_programs_200_000_operations_core_and_model_agree():
-    for number in range(20):
+    for number in rounds(20, soak=4_000, least=4):
         run_both(SEED + number, 8_000, STARTS_NS[number % len(STARTS_NS)])
-    for number in range(4):
-        run_both(SEED + 100 + number, 5_000, STARTS_NS[number], ORDINARY)
-        run_both(SEED + 200 + number, 5_000, STARTS_NS[number], FEW_KEYS)
+    for number in rounds(4, soak=800, least=1):
+        run_both(SEED + number, 5_000, STARTS_NS[number % len(STARTS_NS)], ORDINARY)
+        run_both(SEED + number, 5_000, STARTS_NS[number % len(STARTS_NS)], FEW_KEYS)
 
 
 def test_random_programs_many_keys_core_and_model_agree():
@@ -121,7 +119,7 @@ class CoreAndModel(RuleBasedStateMachine):
         assert state(self.core.store) == state(self.model.store)
 
 
-CoreAndModel.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None, print_blob=True)
+CoreAndModel.TestCase.settings = settings(max_examples=size(60, soak=3_000, least=15), stateful_step_count=40, deadline=None, print_blob=True)
 
 
 class TestCoreAndModel(CoreAndModel.TestCase):

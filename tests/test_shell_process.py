@@ -18,6 +18,14 @@ PIPES = {"cwd": FOLDER, "stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "st
 ON_WINDOWS = sys.platform == "win32"
 
 
+@pytest.fixture(autouse=True)
+def heed_interrupts():
+    """Who runs `make test &` or nohup has us ignore SIGINT, and what is ignored the shells would inherit."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def run(*options, typed=b""):
     """``python -m goblin`` with its input piped; nothing on standard error is part of every test."""
     finished = subprocess.run([*SHELL, *options], input=typed, capture_output=True, timeout=60, cwd=FOLDER, check=False)
