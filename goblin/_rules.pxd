@@ -298,7 +298,9 @@ cdef inline Status sliding_window(
     Rounded down on purpose: exact weights would admit limit - 1 per period under load.
     """
     cdef int64_t period_ns = quota.period_ns
-    cdef int64_t previous = 0, current = 0, end_ns = now_ns + period_ns  # of the current window
+    cdef int64_t previous = 0, current = 0
+    # The end of the current window. A limit of 0 starts none, so nobody has asked yet whether now + period is an int64.
+    cdef int64_t end_ns = now_ns + period_ns if quota.amount != 0 else now_ns
     cdef int64_t k, weighted
     cdef uint64_t remainder
     cdef Status status = REFUSED

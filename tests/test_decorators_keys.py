@@ -360,8 +360,8 @@ def test_budget_is_called_the_same_in_every_process(tmp_path):
     )
     command = [sys.executable, "-c", "import service; print(service.Service.fetch.limiter.name)"]
     names = {
-        subprocess.run(command, cwd=tmp_path, env={"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONHASHSEED": seed},
-                       capture_output=True, text=True, check=True, timeout=60).stdout
+        subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60,
+                       env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONHASHSEED": seed}).stdout
         for seed in "12"
     }  # fmt: skip
     assert names == {"service.Service.fetch:4\n"}
