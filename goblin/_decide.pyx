@@ -413,12 +413,12 @@ cdef int unreserve_stamps(Store *store, dict given_up, dict told, object stamps)
         as_key(data, &k)
         told.get(data, {}).pop(after, None)
         state, now_ns = state_under(store, &k)
-        if told_ns < now_ns:
+        if told_ns <= now_ns:
             continue  # his time has come: to the limit he has run, and his place may be another's by now
         notes = note(given_up, data, after, (before, told_ns))
         while state is not None:
             slot = take_note(given_up, notes, state)
-            if slot is None or slot[1] < now_ns:
+            if slot is None or slot[1] <= now_ns:
                 break
             if not swap_state(store, &k, state, slot[0]):
                 notes = note(given_up, data, state, slot)
@@ -460,7 +460,7 @@ cdef int drop_passed_notes(dict given_up, bytes data, int64_t now_ns) except -1:
     """Once its time has come, a slot cannot be given up any more."""
     with cython.critical_section(given_up):
         notes = given_up.pop(data, {})
-        for after in [after for after, slot in notes.items() if slot[1] < now_ns]:
+        for after in [after for after, slot in notes.items() if slot[1] <= now_ns]:
             del notes[after]
         if notes:
             given_up[data] = notes  # now the last in turn

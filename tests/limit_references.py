@@ -374,13 +374,13 @@ class ReferenceStore:
     def unreserve(self, now, stamps):
         """Until the time that was told has come: then the hit has run, and its place may be another's."""
         for key, _, _, change in stamps:
-            if change[3] < now:
+            if change[3] <= now:
                 continue
             change[2] = True
             if self.state(key, now) is None:
                 self.changes[key].clear()
             changes = self.changes[key]
-            while changes and changes[-1][2] and changes[-1][3] >= now and changes[-1][1] == self.state(key, now):
+            while changes and changes[-1][2] and changes[-1][3] > now and changes[-1][1] == self.state(key, now):
                 before = changes.pop()[0]
                 if before is None:
                     changes.clear()

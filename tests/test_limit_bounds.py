@@ -163,8 +163,8 @@ def test_plain_give_back_would_break_the_bound():
 
 
 def waiter_who_gives_up_late(rig, entries_of_the_waiter):
-    """A hit of the whole burst, and a waiter behind it. The hit is refunded when the waiter's time has come, which takes
-    the bucket to where the waiter alone stands. (Then two others fill it, and he gives up before he ran.)"""
+    """A hit of the whole burst, and a waiter behind it. The hit is refunded when his time has come, so that the bucket
+    is where he alone stands. (Then two others fill it, and he gives up before he ran.)"""
     store, entry = rig.store, ("k", ("gcra", 3, 30, 3))
     first = store.decide([entry], 3)
     waits = store.decide(entries_of_the_waiter, 1, "reserve")
@@ -203,6 +203,31 @@ def test_giving_up_after_a_refund_does_not_take_anothers_place(others, when):
             hit()
         rig.advance_ns(1)
     assert excess(hits, 1, 10, 3) <= 0, hits
+
+
+@pytest.mark.parametrize(("cost", "wait_ns"), [(1, 0), (2, 10)], ids=["who need not wait", "who has waited"])
+def test_giving_up_at_the_very_instant_does_not_take_anothers_place(cost, wait_ns):
+    """A hit, and a reservation behind it. When its time has come the hit is refunded, and another reservation, made to
+    wait by a second limit, leaves the bucket just where the first one did; which is given up only now."""
+    rig, hits = CORE.make(), []
+    entry, pace = ("k", ("gcra", 1, 10, 2)), ("pace", ("gcra", 1, 8, 1))
+    before = rig.store.decide([entry], cost)
+    first = rig.store.decide([entry], 1, "reserve")
+    assert max(0, -first[0]) == wait_ns
+    rig.advance_ns(wait_ns)
+    rig.store.decide([pace])
+    assert rig.store.refund(before[-1], cost) is True
+    other = rig.store.decide([entry, pace], 1, "reserve")
+    assert other[0] == -8
+    hits.append((other[4], 1))
+    rig.store.unreserve(first[-1])
+    rig.advance_ns(8)
+    for _ in range(20):
+        for _ in range(3):
+            if rig.store.decide([entry])[0] >= 0:
+                hits.append((rig.clock.now_ns, 1))
+        rig.advance_ns(1)
+    assert excess(hits, 1, 10, 2) <= 0, hits
 
 
 def test_refund_gives_nothing_back_while_somebody_sleeps_for_the_sake_of_another_limit():

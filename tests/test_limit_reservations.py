@@ -147,10 +147,16 @@ def test_unreserve_slot_before_a_live_waiter_stays_empty(rig):
     assert ahead(store) == 25
 
 
-def test_unreserve_of_one_reserved_at_once_gives_it_back(store):
-    told = reserve(store, ("k", GCRA))
-    store.unreserve(told[-1])
-    assert store.type("k") is None and len(store) == 0
+def test_unreserve_once_the_time_has_come_gives_nothing_back(rig):
+    """Whoever need not wait, or has waited, has run: that is what refund() is for."""
+    told = reserve(rig.store, ("k", GCRA))
+    rig.store.unreserve(told[-1])
+    assert rig.store.decide([("k", GCRA)], 1, "peek")[1] == 2
+    assert rig.store.refund(told[-1], 1) is True and len(rig.store) == 0
+    (waits,) = waiters(rig.store, 1)
+    rig.advance_ns(10)
+    rig.store.unreserve(waits[-1])
+    assert ahead(rig.store) == 10
 
 
 def test_unreserve_after_others_hit_leaves_their_hits(rig):

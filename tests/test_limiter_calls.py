@@ -252,11 +252,12 @@ def test_limit_that_reaches_past_the_end_of_time_raises_when_hit(algorithm):
 
 def test_refund_gives_back_once_and_for_the_decisions_own_object(algorithm, rig):
     limiter = RateLimiter("5/minute; 9/hour", algorithm=algorithm, store=rig.store)
-    decision = limiter.hit("k", 2)
-    assert limiter.peek("k").remaining == 3
-    assert limiter.refund(decision) is True and limiter.peek("k").remaining == 5
-    assert limiter.refund(decision) is False and limiter.peek("k").remaining == 5
+    decision, other = limiter.hit("k", 2), limiter.hit("k", 3)
+    assert limiter.peek("k").remaining == 0
+    assert limiter.refund(decision) is True and limiter.peek("k").remaining == 2
+    assert limiter.refund(decision) is False and limiter.peek("k").remaining == 2  # of the other's three nothing
     assert decision.allowed and decision.remaining == 3  # what it says stays
+    assert limiter.refund(other) is True and limiter.peek("k").remaining == 5
 
 
 def test_refund_of_what_spent_nothing_is_false(algorithm, rig):
@@ -330,11 +331,12 @@ def test_refund_goes_to_the_store_that_was_hit(rig):
 
 def test_refund_of_one_decision_by_16_threads_gives_back_once(algorithm):
     limiter = RateLimiter("100000/hour; 200000/day", algorithm=algorithm, store=CORE.make().store)
+    limiter.hit("k", 50_000)  # enough for all of them to take from
     for _ in range(20):
         decision, given = limiter.hit("k", 7), []
         run_threads(*[lambda d=decision, g=given: g.append(limiter.refund(d))] * 16)
         assert sorted(given) == [False] * 15 + [True]
-    assert limiter.peek("k").remaining == 100_000
+    assert limiter.peek("k").remaining == 50_000
 
 
 # The default store
