@@ -4,6 +4,7 @@ What one of the engines is not asked is counted, with the reason: see the end of
 """
 
 import collections
+import gc
 import os
 import sys
 
@@ -32,6 +33,13 @@ def pytest_generate_tests(metafunc):
     engines = ENGINES if metafunc.module.__name__.startswith("test_contract_") else IN_PROCESS
     able = [engine for engine in engines if needed <= engine.capabilities or engine is REDIS]
     metafunc.parametrize("engine", able, ids=[engine.name for engine in able], indirect=True)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def set_aside():
+    """What was made before is not for the collector: each gc.collect() would walk through thousands of tests."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

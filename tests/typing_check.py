@@ -59,10 +59,8 @@ def run(*command):
 
 def by_mypy(version, *what):
     flags = ["--strict", "--no-error-summary", "--no-pretty", "--hide-error-context", "--show-absolute-path"]
-    cache = [
-        "--cache-dir",
-        os.path.join(tempfile.gettempdir(), f"goblin-mypy-{os.getuid() if hasattr(os, 'getuid') else ''}"),
-    ]
+    # No cache: it keeps complaints by the name of a module, also those about another folder's.
+    cache = ["--cache-dir", os.devnull]
     process = run("mypy", *flags, *cache, "--python-version", version, *what)
     found = [
         Found(path, int(line), code, text)
