@@ -7,6 +7,7 @@ from scale import rounds, size
 from goblin import CapacityError
 
 MEGABYTE = 1 << 20
+CHUNK_BYTES = 64 * 48  # the map's smallest step: which keys share a segment, and so whether it needs one, is chance
 
 
 @pytest.mark.parametrize("limit", [1, 5])
@@ -28,7 +29,7 @@ def test_flood_of_distinct_keys_stays_under_the_cap_and_the_limited_stay_limited
     assert most <= max_keys and max_keys * 0.9 <= len(store) <= max_keys
     assert not hit("victim")
     assert store.stats().evicted >= 0.9 * (number - max_keys)
-    assert store.stats().memory_bytes < 1.05 * memory
+    assert store.stats().memory_bytes < 1.05 * memory + CHUNK_BYTES
     if resident is not None:
         assert resident_bytes() - resident < max(0.05 * resident, 4 * MEGABYTE)
     store._check()
