@@ -10,6 +10,6 @@ cdef class Counters:
     cdef bint initialised
     cdef uint64_t max_keys
     cdef readonly ManualClock clock
-    cdef dict given_up  # slots of cancelled waiters, by key; see _decide.pyx
+    cdef dict given_up  # slots of cancelled waiters, by key; see _reservations.pyx
     cdef dict told      # waiters and the instants they were told, by key
     cdef object __weakref__

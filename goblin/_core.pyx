@@ -18,25 +18,26 @@ from libc.stdint cimport UINT64_MAX, int64_t, uint32_t, uint64_t
 from goblin import errors
 from goblin cimport _rules as rules
 from goblin._args cimport (
-    NS_PER_MS, NS_PER_SECOND, Duration, Key,
-    as_duration, as_int64, as_key, as_keys, as_quota, as_value, gob_hash_buffer, gob_hash_bytes, gob_hash_str,
+    NS_PER_MS, NS_PER_SECOND, Duration, Key, as_duration, as_int64, as_key, as_keys, as_quota, as_value,
+    gob_hash_buffer, gob_hash_bytes, gob_hash_str,
 )
-from goblin._clock cimport ManualClock
-from goblin._decide cimport decide_entries, forget_given_up, refund_stamps, unreserve_stamps
+from goblin._clock cimport NO_COARSE, ManualClock
+from goblin._decide cimport decide_entries, refund_stamps
+from goblin._reservations cimport forget_everything, forget_given_up, unreserve_stamps
 from goblin._rules cimport (
-    BAD_TIME, COUNTER, EXPIRE_GT, EXPIRE_LT, EXPIRE_NX, EXPIRE_XX, GCRA, NEVER, NO_ROOM, OK, OVERFLOW,
-    REFUSED, SLIDING_WINDOW, WRONG_KIND, Quota, State, Status, Verdict,
+    BAD_TIME, COUNTER, EXPIRE_GT, EXPIRE_LT, EXPIRE_NX, EXPIRE_XX, GCRA, NEVER, NO_ROOM, OK, OVERFLOW, REFUSED,
+    SLIDING_WINDOW, WRONG_KIND, Quota, State, Status, Verdict,
 )
 from goblin._scan cimport scan
 from goblin._step cimport (
-    GOB_SHARDS, Slot, Span, Step, Store, add_to_span, begin, begin_span, empty_span, finish,
-    finish_verdict, gob_defer_refcount, gob_lock, gob_lock_acquire, gob_lock_release, keep, keep_several, leave, leave_span,
-    lock, lock_all, look_up, read_clock, unlock, unlock_all,
+    GOB_SHARDS, LEAST_MARGIN_NS, MARGIN_TICKS, Slot, Span, Step, Store, add_to_span, asks_again, begin, begin_coarse,
+    begin_span, empty_span, finish, finish_verdict, gob_defer_refcount, gob_load, gob_lock, gob_lock_acquire,
+    gob_lock_release, keep, keep_several, leave, leave_span, lock, lock_all, look_up, read_clock, unlock, unlock_all,
 )
 from goblin._store cimport bound_store, count_entries, free_store, in_use, init_store
 from goblin._table cimport (
-    GOB_DEBUGGING, GOB_NO_DEADLINE, GOB_UNLIKELY, gob_debug_allocations, gob_debug_fail, gob_debug_force_hash,
-    gob_table_check, gob_table_clear, gob_table_sweep_all,
+    GOB_DEBUGGING, GOB_NO_DEADLINE, GOB_UNLIKELY, gob_coarse_tick_ns, gob_debug_allocations, gob_debug_fail,
+    gob_debug_force_hash, gob_table_check, gob_table_clear, gob_table_sweep_all,
 )
 
 import_datetime()
@@ -130,6 +131,7 @@ def _lock_all_stores():
     gob_lock_acquire(&stores_lock)
     store = newest_store
     while store != NULL:
+        gob_lock_acquire(&store.notes)
         lock_all(store)
         store.held_for_fork = True
         store = store.next_store
@@ -143,6 +145,7 @@ def _unlock_all_stores():
         if store.held_for_fork:
             store.held_for_fork = False
             unlock_all(store)
+            gob_lock_release(&store.notes)
         store = store.next_store
     forking_thread = 0
     gob_lock_release(&stores_lock)
@@ -151,6 +154,19 @@ def _unlock_all_stores():
 if GOB_SHARDS > 1 and hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=_lock_all_stores, after_in_parent=_unlock_all_stores, after_in_child=_unlock_all_stores)
+
+
+# ---- the margins of the coarse clock: see _step.pxd -----------------------------------------------------------------------
+
+cdef int64_t no_margin_ns = 0
+cdef int64_t manual_margin_ns = LEAST_MARGIN_NS
+cdef int64_t system_margin_ns = 0 if gob_coarse_tick_ns() == 0 else max(
+    <int64_t>LEAST_MARGIN_NS, MARGIN_TICKS * gob_coarse_tick_ns())
+
+
+def _system_margin_ns():
+    """0: this process reads the exact clock only."""
+    return gob_load(&system_margin_ns)
 
 
 cdef int fail(Status status, str name=None, object value=None, lowest=None) except -1:
@@ -214,8 +230,12 @@ cdef inline object count_and_arm(Counters self, const Key *k, const Duration *tt
     cdef Status status
     if GOB_UNLIKELY(not ttl.fits):
         fail(BAD_TIME, name, time)
-    begin(&self.store, k, &step)
-    status = finish(k, &step, rules.increx(&step.state, step.now_ns, ttl.ns))
+    begin_coarse(&self.store, k, &step)
+    while True:
+        status = rules.increx(&step.state, step.now_ns, ttl.ns)
+        if not asks_again(&step, status):
+            break
+    status = finish(k, &step, status)
     if GOB_UNLIKELY(status != OK):
         fail(status, name, time)
     return step.state.value
@@ -225,7 +245,7 @@ cdef inline object add_or_subtract(Counters self, object key, object amount, obj
                                    Status (*rule)(State *, int64_t) noexcept nogil):
     cdef Key k
     cdef Step step
-    cdef Status status = OK
+    cdef Status status
     cdef int64_t amount_value, deadline_ns
     cdef Duration ttl
     cdef bint timed
@@ -234,13 +254,18 @@ cdef inline object add_or_subtract(Counters self, object key, object amount, obj
     timed = as_expiry(ex, px, &ttl)
     if timed:
         judge_expiry(ex, px, &ttl)
-    begin(&self.store, &k, &step)
     if timed:
-        status = rules.deadline_after(step.now_ns, ttl.ns, &deadline_ns)
-    if status == OK:
-        status = rule(&step.state, amount_value)
-        if timed and status == OK:
-            rules.set_deadline(&step.state, deadline_ns)
+        begin(&self.store, &k, &step)
+    else:
+        begin_coarse(&self.store, &k, &step)
+    while True:
+        status = rules.deadline_after(step.now_ns, ttl.ns, &deadline_ns) if timed else OK
+        if status == OK:
+            status = rule(&step.state, amount_value)
+            if timed and status == OK:
+                rules.set_deadline(&step.state, deadline_ns)
+        if not asks_again(&step, status):
+            break
     status = finish(&k, &step, status)
     if GOB_UNLIKELY(status != OK):
         if status == BAD_TIME:
@@ -289,7 +314,7 @@ cdef inline void begin_keys(Store *store, const Key *keys, Py_ssize_t count, Spa
 cdef int forget(Counters self, keys) except -1:
     """Entries are about to be removed or replaced: notes about their reservations go with them."""
     for key in keys:
-        forget_given_up(self.given_up, key)
+        forget_given_up(&self.store, self.given_up, key)
     return 0
 
 
@@ -317,8 +342,14 @@ cdef inline object spend(Counters self, int kind, object key, object limit, obje
     cdef int64_t cost_value
     as_key(key, &k)
     as_quota(kind, limit, seconds, cost, burst, &quota, &cost_value)
-    begin(&self.store, &k, &step)
-    status = rules.judge(&step.state, step.now_ns, &quota, cost_value, &verdict)
+    if kind == COUNTER:
+        begin_coarse(&self.store, &k, &step)
+    else:  # these reckon with the time itself
+        begin(&self.store, &k, &step)
+    while True:
+        status = rules.judge(&step.state, step.now_ns, &quota, cost_value, &verdict)
+        if not asks_again(&step, status):
+            break
     status = finish_verdict(&k, &step, status, verdict.result < 0 and verdict.result != NEVER)
     if status != OK and status != REFUSED:
         fail(status, "seconds", seconds, 0)
@@ -359,6 +390,7 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         self.told = {}
         if not init_store(&self.store):
             raise MemoryError()
+        self.store.margin_ns = &system_margin_ns
         if GOB_SHARDS > 1 and enlist(&self.store) <= FEW_STORES:
             gob_defer_refcount(self)
 
@@ -385,6 +417,10 @@ An in-process store of int64 counters, each with an optional deadline on the mon
                 raise ValueError("clock: that of a store in use cannot be changed")
             self.clock = clock
             self.store.manual_ns = &(<ManualClock>clock).reading_ns
+            self.store.margin_ns = &no_margin_ns
+            if (<ManualClock>clock).lag_ns != NO_COARSE:
+                self.store.margin_ns = &manual_margin_ns
+                self.store.coarse_lag_ns = (<ManualClock>clock).lag_ns
         bound_store(&self.store, bound)
         self.max_keys = bound
         self.store.evicts = on_full == "evict"
@@ -459,12 +495,15 @@ An in-process store of int64 counters, each with an optional deadline on the mon
             as_duration(seconds, "seconds", NS_PER_SECOND, &ttl)
             if not ttl.fits:
                 fail(BAD_TIME, "seconds", seconds)
-        begin(&self.store, &k, &step)
-        status = OK if seconds is None else rules.deadline_after(step.now_ns, ttl.ns, &deadline_ns)
-        if status == OK:
-            status = rules.add_within(&step.state, delta_value, bound)
+        begin_coarse(&self.store, &k, &step)
+        while True:
+            status = OK if seconds is None else rules.deadline_after(step.now_ns, ttl.ns, &deadline_ns)
             if status == OK:
-                rules.arm_if_idle(&step.state, deadline_ns)
+                status = rules.add_within(&step.state, delta_value, bound)
+                if status == OK:
+                    rules.arm_if_idle(&step.state, deadline_ns)
+            if not asks_again(&step, status):
+                break
         status = finish_verdict(&k, &step, status, status == REFUSED)
         if status == OK:
             return step.state.value
@@ -486,8 +525,11 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         cdef Step step
         cdef Status status
         as_key(key, &k)
-        begin(&self.store, &k, &step)
-        status = rules.take_one(&step.state)
+        begin_coarse(&self.store, &k, &step)
+        while True:
+            status = rules.take_one(&step.state)
+            if not asks_again(&step, status):
+                break
         status = finish_verdict(&k, &step, status, status == REFUSED)
         if status == OK:
             return step.state.value
@@ -643,7 +685,8 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         cdef Key k
         cdef Step step
         as_key(key, &k)
-        begin(&self.store, &k, &step)
+        begin_coarse(&self.store, &k, &step)
+        asks_again(&step, OK if step.state.kind == COUNTER else WRONG_KIND)
         leave(&step)
         if GOB_UNLIKELY(step.state.kind != COUNTER):
             fail(WRONG_KIND)
@@ -969,7 +1012,7 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         cdef Key k
         cdef Step step
         as_key(key, &k)
-        begin(&self.store, &k, &step)
+        begin_coarse(&self.store, &k, &step)
         leave(&step)
         return step.state.exists
 
@@ -977,7 +1020,8 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         cdef Key k
         cdef Step step
         as_key(key, &k)
-        begin(&self.store, &k, &step)
+        begin_coarse(&self.store, &k, &step)
+        asks_again(&step, OK if step.state.kind == COUNTER else WRONG_KIND)
         leave(&step)
         if not step.state.exists:
             raise KeyError(key)
@@ -1066,8 +1110,7 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         >>> counters.clear()
         """
         cdef uint32_t i
-        self.given_up.clear()
-        self.told.clear()
+        forget_everything(&self.store, self.given_up, self.told)
         lock_all(&self.store)
         for i in range(self.store.shard_mask + 1):
             gob_table_clear(&self.store.shards[i].table)
@@ -1102,6 +1145,10 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         unlock_all(&self.store)
         if broken != NULL:
             raise AssertionError((<bytes>broken).decode())
+
+    def _pretend_coarse_lag(self, lag_ns):
+        """From here on the system's coarse clock lags by so much more for this store, for tests."""
+        as_int64(lag_ns, "lag_ns", &self.store.coarse_lag_ns)
 
 
 # ---- hooks of debug builds (GOBLIN_DEBUG=1), for tests ---------------------------------------------------------------

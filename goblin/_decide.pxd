@@ -7,6 +7,7 @@ from goblin._step cimport Slot, Store
 
 cdef enum Mode:
     HIT      # spend if every limit admits
+    ADMIT    # as HIT, of which only the verdict is asked; where it is admitted, the rest may be off by a few ms
     PEEK     # what a hit would get; nothing is spent
     RESERVE  # gcra only: spend at the first instant that every limit admits, if that is soon enough
 
@@ -33,6 +34,3 @@ cdef bint give_back(
 
 cdef object decide_entries(Store *store, dict told, object entries, object cost, object mode, object max_wait_ns)
 cdef object refund_stamps(Store *store, dict told, object stamps, object cost)
-cdef int skip_told(Store *store, dict told, list keys, const Quota *quotas, int64_t *marks_ns) except -1
-cdef int unreserve_stamps(Store *store, dict given_up, dict told, object stamps) except -1
-cdef int forget_given_up(dict given_up, object key) except -1

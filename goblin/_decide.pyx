@@ -1,23 +1,20 @@
 """One hit on several limits at once, all or nothing in one step; and its undoing."""
-cimport cython
-from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.datetime cimport import_datetime
-from cpython.dict cimport PyDict_Next
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
-from cpython.object cimport PyObject
-from libc.stdint cimport INT64_MAX, int64_t
+from libc.stdint cimport int64_t
 from libc.string cimport memcmp
 
 from goblin import errors
 from goblin cimport _rules as rules
 from goblin._args cimport Key, as_int64, as_key
+from goblin._reservations cimport note_told, skip_told, state_tuple
 from goblin._rules cimport (
-    BAD_TIME, COUNTER, GCRA, MOST_IN_WINDOW, NEVER, NO_ROOM, OK, REFUSED, SLIDING_WINDOW, WRONG_KIND,
-    FOREVER, Quota, State, Status, Verdict, horizon_of, judge,
+    BAD_TIME, COUNTER, FOREVER, GCRA, MOST_IN_WINDOW, NEVER, NO_ROOM, OK, REFUSED, SLIDING_WINDOW, WRONG_KIND, Quota,
+    State, Status, Verdict, horizon_of, judge,
 )
 from goblin._step cimport (
-    Slot, Span, Step, Store, add_to_span, begin, begin_span, empty_span, finish, finish_verdict, keep, keep_several, leave,
-    leave_span, lock, look_up, mark_refusing, read_clock, unlock,
+    Slot, Span, Step, Store, add_to_span, asks_again, begin, begin_coarse, begin_span, empty_span, finish_verdict,
+    keep, keep_several, leave_span, look_up, mark_refusing,
 )
 from goblin._table cimport GOB_NO_DEADLINE
 
@@ -27,13 +24,19 @@ import_datetime()
 # ---- the step --------------------------------------------------------------------------------------------------------
 
 cdef inline Status decide_one(
-    Store *store, Slot *slot, const Quota *quota, int64_t cost, Outcome *out
+    Store *store, Slot *slot, const Quota *quota, int64_t cost, bint brief, Outcome *out
 ) noexcept nogil:
     """The common case, without a second look at the table."""
     cdef Step step
     cdef Status status
-    begin(store, &slot.key, &step)
-    status = judge(&step.state, step.now_ns, quota, cost, &out.verdict)
+    if brief and quota.kind == COUNTER:  # the others reckon with the time itself
+        begin_coarse(store, &slot.key, &step)
+    else:
+        begin(store, &slot.key, &step)
+    while True:
+        status = judge(&step.state, step.now_ns, quota, cost, &out.verdict)
+        if not asks_again(&step, status):
+            break
     status = finish_verdict(&slot.key, &step, status, out.verdict.result < 0 and out.verdict.result != NEVER)
     slot.state = step.state
     out.index = 0
@@ -88,8 +91,8 @@ cdef Status decide(
     cdef Outcome later
     cdef Py_ssize_t i
     cdef bint spend = mode != PEEK and cost > 0
-    if count == 1 and mode == HIT:
-        return decide_one(store, slots, quotas, cost, out)
+    if count == 1 and (mode == HIT or mode == ADMIT):
+        return decide_one(store, slots, quotas, cost, mode == ADMIT, out)
     for i in range(count):
         add_to_span(store, &slots[i].key, &span)
     begin_span(store, &span)
@@ -117,7 +120,7 @@ cdef Status decide(
             status = keep_several(store, slots, count, &span)
             out.spent = status == OK
         else:
-            if mode == HIT and store.evicts and out.verdict.result < 0 and out.verdict.result != NEVER:
+            if mode != PEEK and mode != RESERVE and store.evicts and out.verdict.result < 0 and out.verdict.result != NEVER:
                 mark_refusing(store, &slots[out.index])
             look_all(quotas, before, count, span.now_ns, out)
     leave_span(store, &span)
@@ -251,7 +254,8 @@ cdef object decide_entries(Store *store, dict told, object entries, object cost,
     if status != OK:
         raise errors.no_place(status == NO_ROOM)
     if MODES[mode] == RESERVE and outcome.spent and outcome.verdict.result < 0:
-        note_told(told, hits, outcome.at_ns, outcome.at_ns + outcome.verdict.result)
+        note_told(store, told, hits.keys, [state_tuple(&hits.slots[i].state) for i in range(hits.count)], outcome.at_ns,
+                  outcome.at_ns + outcome.verdict.result)
     return (
         outcome.verdict.result,
         outcome.verdict.remaining,
@@ -274,10 +278,6 @@ cdef tuple stamp_of(Entries hits, Py_ssize_t i, const Outcome *outcome, bint res
     )
 
 
-cdef object state_tuple(const State *state):
-    return (state.deadline_ns, state.value) if state.exists else None
-
-
 cdef object refund_stamps(Store *store, dict told, object stamps, object cost):
     cdef list rows = [(key, quota, mark) for key, quota, mark, _before, _after in stamps]
     cdef Entries hits = Entries.__new__(Entries, [row[0] for row in rows], [row[1] for row in rows])
@@ -290,184 +290,3 @@ cdef object refund_stamps(Store *store, dict told, object stamps, object cost):
             raise errors.below("stamp", rows[i][2], 0)
     skip_told(store, told, hits.keys, hits.quotas, hits.marks_ns)
     return give_back(store, hits.slots, hits.quotas, hits.marks_ns, hits.count, cost_value)
-
-
-# ---- giving up a reservation -----------------------------------------------------------------------------------------
-#
-# A reservation moved an entry from one state to another. If it is still in that other state, nobody has reserved since,
-# and it is put back; then so are slots directly before it that were given up earlier. Otherwise somebody behind it has
-# been told his time, and nobody may be put beside him: the slot stays empty, and is noted in case he gives up as well.
-# A note says: state after the given-up slot -> state before it. All this ends when the time that the waiter was told has
-# come; and until then nothing is refunded on that key (see skip_told), so in between its states only rise. Noting comes before looking, so of two threads that give
-# up neighbouring slots at once, at least one sees both.
-
-cdef bytes key_bytes(object key):
-    cdef Key k
-    as_key(key, &k)
-    return PyBytes_FromStringAndSize(k.data, <Py_ssize_t>k.length)
-
-
-# Who sleeps on a reservation, by key: state after his slot -> the time that he was told.
-
-cdef int note_told(dict told, Entries hits, int64_t at_ns, int64_t now_ns) except -1:
-    cdef Py_ssize_t i
-    for i in range(hits.count):
-        data = key_bytes(hits.keys[i])
-        drop_passed_told(told, data, now_ns)
-        told.setdefault(data, {})[state_tuple(&hits.slots[i].state)] = at_ns
-    for data in first_two(told):  # others in turn, so that what nobody asks for goes as well
-        drop_passed_told(told, data, now_ns)
-    return 0
-
-
-cdef int drop_passed_told(dict told, bytes data, int64_t now_ns) except -1:
-    """From the front: on one key the times that are told only rise."""
-    with cython.critical_section(told):
-        sleepers = told.pop(data, {})
-        while sleepers:
-            after = next(iter(sleepers))
-            if sleepers[after] > now_ns:
-                told[data] = sleepers  # now the last in turn
-                break
-            del sleepers[after]
-    return 0
-
-
-cdef int skip_told(Store *store, dict told, list keys, const Quota *quotas, int64_t *marks_ns) except -1:
-    """Unmark what cannot be refunded now: under gcra, where somebody sleeps on a reservation. His hit counts from his
-    own time, so a smaller TAT would let others through that he leaves no room for."""
-    cdef int64_t now_ns
-    cdef Py_ssize_t i
-    if told:
-        now_ns = now_of(store)
-        for i in range(len(keys)):
-            if quotas[i].kind == GCRA:
-                data = key_bytes(keys[i])
-                drop_passed_told(told, data, now_ns)
-                if data in told:
-                    marks_ns[i] = -1
-    return 0
-
-
-cdef int64_t now_of(Store *store) noexcept:
-    cdef int64_t now_ns
-    lock(&store.shards[0])
-    now_ns = read_clock(&store.shards[0])
-    unlock(&store.shards[0])
-    return now_ns
-
-
-cdef object exact_mark(object mark):
-    cdef int64_t mark_ns
-    as_int64(mark, "stamp", &mark_ns)
-    return mark_ns
-
-
-cdef object exact_state(object state):
-    """(deadline, value) as exact ints, or None: what a note can be kept under."""
-    cdef int64_t deadline_ns, value
-    if state is None:
-        return None
-    if type(state) is not tuple or len(state) != 2:
-        raise TypeError("a stamp's states are None or (deadline_ns, value)")
-    as_int64(state[0], "stamp", &deadline_ns)
-    as_int64(state[1], "stamp", &value)
-    return deadline_ns, value
-
-
-cdef tuple state_under(Store *store, const Key *key):
-    """(state tuple or None, now)."""
-    cdef Step step
-    begin(store, key, &step)
-    leave(&step)
-    if step.state.exists and step.state.kind == GCRA:
-        return (step.state.deadline_ns, step.state.value), step.now_ns
-    return None, step.now_ns
-
-
-cdef bint swap_state(Store *store, const Key *key, tuple expected, object replacement) except? -1:
-    """Put `replacement` in the place of `expected`, if that is what is there."""
-    cdef Step step
-    cdef Status status = REFUSED
-    cdef int64_t deadline_ns = expected[0], value = expected[1], new_deadline_ns = 0, new_value = 0
-    if replacement is not None:
-        new_deadline_ns, new_value = replacement
-    begin(store, key, &step)
-    if (step.state.exists and step.state.kind == GCRA
-            and step.state.deadline_ns == deadline_ns and step.state.value == value):
-        step.state.deadline_ns = new_deadline_ns  # in the past, also of no state: finish() removes the entry
-        step.state.value = new_value
-        status = OK
-    return finish(key, &step, status) == OK
-
-
-cdef int unreserve_stamps(Store *store, dict given_up, dict told, object stamps) except -1:
-    cdef Key k
-    cdef list rows = [
-        (key_bytes(key), exact_mark(mark), exact_state(before), exact_state(after))
-        for key, _quota, mark, before, after in stamps
-    ]
-    for data, told_ns, before, after in rows:
-        if after is None:
-            continue  # a hit, not a reservation: refund() is for those
-        as_key(data, &k)
-        told.get(data, {}).pop(after, None)
-        state, now_ns = state_under(store, &k)
-        if told_ns <= now_ns:
-            continue  # his time has come: to the limit he has run, and his place may be another's by now
-        notes = note(given_up, data, after, (before, told_ns))
-        while state is not None:
-            slot = take_note(given_up, notes, state)
-            if slot is None or slot[1] <= now_ns:
-                break
-            if not swap_state(store, &k, state, slot[0]):
-                notes = note(given_up, data, state, slot)
-            state, now_ns = state_under(store, &k)
-        drop_passed_notes(given_up, data, INT64_MAX if state is None else now_ns)
-        for data in first_two(given_up):  # two others in turn, so that notes nobody asks for go as well
-            drop_passed_notes(given_up, data, now_ns)
-    return 0
-
-
-# Free-threaded builds: whatever touches the notes does so in the critical section of the dict that they lie in, and
-# nothing in there waits for anything, so each of these is one step. Otherwise they are by not giving the GIL away.
-
-cdef dict note(dict given_up, bytes data, tuple after, tuple slot):
-    """The notes about that key, with one more: state after the slot -> (state before it, the time that was told)."""
-    with cython.critical_section(given_up):
-        notes = given_up.setdefault(data, {})
-        notes[after] = slot
-    return notes
-
-
-cdef tuple take_note(dict given_up, dict notes, tuple after):
-    with cython.critical_section(given_up):
-        return notes.pop(after, None)
-
-
-cdef list first_two(dict given_up):
-    cdef list first = []
-    cdef Py_ssize_t at = 0
-    cdef PyObject *data
-    with cython.critical_section(given_up):
-        # Not by an iterator: a critical section of its own inside would interrupt this one.
-        while len(first) < 2 and PyDict_Next(given_up, &at, &data, NULL):
-            first.append(<object>data)
-    return first
-
-
-cdef int drop_passed_notes(dict given_up, bytes data, int64_t now_ns) except -1:
-    """Once its time has come, a slot cannot be given up any more."""
-    with cython.critical_section(given_up):
-        notes = given_up.pop(data, {})
-        for after in [after for after, slot in notes.items() if slot[1] <= now_ns]:
-            del notes[after]
-        if notes:
-            given_up[data] = notes  # now the last in turn
-    return 0
-
-
-cdef int forget_given_up(dict given_up, object key) except -1:
-    """The entry is removed or replaced: its notes must not meet a new one that happens to have the same states."""
-    given_up.pop(key_bytes(key), None)
-    return 0

@@ -17,9 +17,11 @@ from goblin._args cimport (
     PyUnicode_DATA, PyUnicode_GET_LENGTH, PyUnicode_IS_COMPACT_ASCII, as_int64, gob_hash_buffer, gob_seconds_to_ns,
 )
 from goblin._core cimport Counters
-from goblin._decide cimport HIT, PEEK, Mode, Outcome, decide, give_back, mark_of, skip_told
+from goblin._decide cimport ADMIT, HIT, PEEK, Mode, Outcome, decide, give_back, mark_of
+from goblin._reservations cimport skip_told
 from goblin._rules cimport (
-    BAD_TIME, COUNTER, FOREVER, GCRA, NEVER, NO_ROOM, OK, SLIDING_WINDOW, WRONG_KIND, Quota, State, Status, horizon_of,
+    BAD_TIME, COUNTER, FOREVER, GCRA, NEVER, NO_ROOM, OK, SLIDING_WINDOW, WRONG_KIND, Quota, State, Status,
+    horizon_of,
 )
 from goblin._step cimport Slot
 from goblin._table cimport GOB_KEY_MAX
@@ -320,7 +322,7 @@ cdef class LimiterCore:
         if not is_core(store):
             return bool(self._decide_elsewhere(store, key, cost, "hit"))
         as_cost(cost, &cost_value)
-        self._step(<Counters>store, key, cost_value, HIT, &outcome, False)
+        self._step(<Counters>store, key, cost_value, ADMIT, &outcome)
         return outcome.verdict.result >= 0
 
     def _refusal(self, key, cost=1):
@@ -332,7 +334,7 @@ cdef class LimiterCore:
             decision = self._decide_elsewhere(store, key, cost, "hit")
             return None if decision else decision
         as_cost(cost, &cost_value)
-        self._step(<Counters>store, key, cost_value, HIT, &outcome, False)
+        self._step(<Counters>store, key, cost_value, ADMIT, &outcome)
         return None if outcome.verdict.result >= 0 else self._decided(key, cost_value, &outcome)
 
     def peek(self, key, cost=1):
@@ -379,7 +381,7 @@ cdef class LimiterCore:
         if not is_core(store):
             return self._decide_elsewhere(store, key, cost, "hit" if mode == HIT else "peek")
         as_cost(cost, &cost_value)
-        marks = self._step(<Counters>store, key, cost_value, mode, &outcome, True)
+        marks = self._step(<Counters>store, key, cost_value, mode, &outcome)
         decision = self._decided(key, cost_value, &outcome)
         if outcome.spent:
             decision.limiter = self
@@ -402,8 +404,8 @@ cdef class LimiterCore:
             decision.wait_ns = FOREVER if outcome.verdict.result == NEVER else -outcome.verdict.result
         return decision
 
-    cdef object _step(self, Counters store, object key, int64_t cost, Mode mode, Outcome *outcome, bint want_marks):
-        """Build the keys in place, decide; returns the marks if they are wanted."""
+    cdef object _step(self, Counters store, object key, int64_t cost, Mode mode, Outcome *outcome):
+        """Build the keys in place, decide; returns the marks of a HIT that was spent."""
         cdef Slot few_slots[FEW_LIMITS]
         cdef State few_before[FEW_LIMITS]
         cdef char few_bytes[FEW_BYTES]
@@ -431,7 +433,7 @@ cdef class LimiterCore:
             status = decide(&store.store, slots, self.quotas, before, self.count, cost, mode, 0, outcome)
             if status != OK:
                 self._fail(status, outcome.index)
-            if want_marks and outcome.spent:
+            if mode == HIT and outcome.spent:
                 if self.count == 1:
                     marks = mark_of(self.quotas, slots, outcome)
                 else:

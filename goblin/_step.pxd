@@ -11,9 +11,9 @@ from goblin._rules cimport (
     CHOSEN, NO_MEMORY, NO_ROOM, OK, PINNED, REFUSED, REFUSING, State, Status, goes_before,
 )
 from goblin._table cimport (
-    GOB_FREE, GOB_MALLOC, GOB_NO_DEADLINE, GOB_UNLIKELY, gob_expired, gob_hand, gob_hand_at, gob_monotonic_ns, gob_probe,
-    gob_probe_begin, gob_probe_end, gob_record, gob_table, gob_table_erase, gob_table_erase_several, gob_table_find,
-    gob_table_insert, gob_table_tend, gob_victim,
+    GOB_FREE, GOB_MALLOC, GOB_NO_DEADLINE, GOB_UNLIKELY, gob_coarse_ns, gob_expired, gob_hand, gob_hand_at,
+    gob_monotonic_ns, gob_probe, gob_probe_begin, gob_probe_end, gob_record, gob_table, gob_table_erase,
+    gob_table_erase_several, gob_table_find, gob_table_insert, gob_table_tend, gob_victim,
 )
 
 
@@ -52,10 +52,13 @@ cdef struct Store:
     uint32_t shard_mask        # 0: only the first is used
     bint evicts                # when full, an entry with a TTL makes room; otherwise only expired ones do
     const int64_t *manual_ns   # the reading of a ManualClock; NULL: the system's clock
+    int64_t coarse_lag_ns      # taken off the coarse reading: a ManualClock's, for tests
+    int64_t *margin_ns         # to 0, or to how far beyond the coarse clock a deadline must be: see begin_coarse()
     int64_t latest_manual_ns   # its latest reading, for all shards together
     Store *next_store          # of all there are, for forks; free-threaded builds only
     Store *previous_store
     bint held_for_fork         # its locks are: see _core.pyx
+    gob_lock notes             # guards what _reservations.pyx notes; taken before shards
 
 
 # One step: its shard, what was found there, and what is to be kept.
@@ -63,7 +66,8 @@ cdef struct Step:
     Shard *shard
     gob_record *record  # expired or live; NULL: none
     State state         # of a live record, else absent()
-    int64_t now_ns
+    int64_t now_ns      # the time; of a step that is not exact: later than it is by less than the margin
+    bint exact
 
 
 cdef inline Shard *shard_of(Store *store, const Key *key) noexcept nogil:
@@ -112,6 +116,49 @@ cdef inline int64_t read_clock(Shard *self) noexcept nogil:
     return gob_raise_to(&self.store.latest_manual_ns, reading_ns)
 
 
+# ---- the coarse clock ------------------------------------------------------------------------------------------------
+#
+# Reading the exact clock is a quarter of what a call costs. An entry whose deadline is far away is alive by any clock, so
+# a step that admits, and arms nothing, may judge by the coarse one. How far is far: the coarse clock lags, by how much has
+# no bound, but a lag of more than the margin is a pause of the machine. If there is one, an expiry is noticed late by the
+# lag, never early. All else reads the exact clock: an entry near its deadline, or absent; every refusal; every arming.
+# An exact reading is kept, and the coarse one judged as not before it, so what one thread has seen expire no other sees
+# alive.
+
+cdef enum:
+    LEAST_MARGIN_NS = 100_000_000  # or MARGIN_TICKS ticks, if that is more
+    MARGIN_TICKS = 25
+
+
+cdef inline int64_t latest_possible(Shard *self, int64_t margin_ns) noexcept nogil:
+    """What the time is at most, if the coarse clock does not lag by more than the margin. Only under the lock."""
+    cdef int64_t reading_ns, latest_ns
+    if self.store.manual_ns == NULL:
+        reading_ns = gob_coarse_ns()
+        latest_ns = self.latest_ns
+    else:
+        reading_ns = gob_load(self.store.manual_ns)
+        latest_ns = gob_load(&self.store.latest_manual_ns)
+    reading_ns -= self.store.coarse_lag_ns
+    if reading_ns < latest_ns:
+        reading_ns = latest_ns
+    # No deadline but "none" is beyond 2**63-2.
+    return reading_ns + margin_ns if reading_ns < GOB_NO_DEADLINE - margin_ns else GOB_NO_DEADLINE - 1
+
+
+cdef inline int64_t lag_ns(const Step *step) noexcept nogil:
+    return step.now_ns - gob_coarse_ns() + step.shard.store.coarse_lag_ns
+
+
+cdef inline void be_exact(Step *step, int64_t margin_ns) noexcept nogil:
+    """Read the exact clock, and the coarse one after it, so that no turn of another's in between makes it look late. One
+    that lags by half the margin is not to be trusted: the process goes without."""
+    step.now_ns = read_clock(step.shard)
+    step.exact = True
+    if step.shard.store.manual_ns == NULL and lag_ns(step) > margin_ns >> 1:
+        gob_store(step.shard.store.margin_ns, 0)
+
+
 # ---- one key ---------------------------------------------------------------------------------------------------------
 
 cdef inline void load(Step *step) noexcept nogil:
@@ -132,8 +179,34 @@ cdef inline void begin(Store *store, const Key *key, Step *step) noexcept nogil:
     lock(step.shard)
     probe = gob_probe_begin(&step.shard.table, key.hash)
     step.now_ns = read_clock(step.shard)  # while the record's cache lines come
+    step.exact = True
     step.record = gob_probe_end(probe, key.hash, key.data, key.length)
     load(step)
+
+
+cdef inline void begin_coarse(Store *store, const Key *key, Step *step) noexcept nogil:
+    """As begin(), but by the coarse clock if the entry is alive by it: then ask the rule, and then asks_again()."""
+    cdef gob_probe probe
+    cdef int64_t margin_ns = gob_load(store.margin_ns)
+    step.shard = shard_of(store, key)
+    lock(step.shard)
+    probe = gob_probe_begin(&step.shard.table, key.hash)
+    step.exact = margin_ns == 0
+    step.now_ns = read_clock(step.shard) if step.exact else latest_possible(step.shard, margin_ns)
+    step.record = gob_probe_end(probe, key.hash, key.data, key.length)
+    if not step.exact and (step.record == NULL or gob_expired(step.record, step.now_ns)):
+        be_exact(step, margin_ns)
+    load(step)
+
+
+cdef inline bint asks_again(Step *step, Status status) noexcept nogil:
+    """Whether the rule must be asked again: by the coarse clock it would have refused, raised, or armed. The exact one has
+    been read for it. A rule that replaces a running TTL is not for this: the new deadline could by chance be the old."""
+    if step.exact or (status == OK and step.state.deadline_ns == step.record.deadline):
+        return False
+    be_exact(step, gob_load(step.shard.store.margin_ns))
+    load(step)
+    return True
 
 
 # ---- making room -----------------------------------------------------------------------------------------------------
@@ -275,16 +348,16 @@ cdef inline Status keep(const Key *key, Step *step) noexcept nogil:
     return OK
 
 
-cdef inline void tick(Shard *self, int64_t now_ns) noexcept nogil:
+cdef inline void tick(Shard *self) noexcept nogil:
     """Every 64th step sweeps a little, so a store that is only hit gives memory back too."""
     self.ticks += 1
     if GOB_UNLIKELY(self.ticks % 64 == 0):
-        self.reclaimed += gob_table_tend(&self.table, now_ns)
+        self.reclaimed += gob_table_tend(&self.table, read_clock(self))
 
 
 cdef inline void leave(Step *step) noexcept nogil:
     """Let go of the lock."""
-    tick(step.shard, step.now_ns)
+    tick(step.shard)
     unlock(step.shard)
 
 
@@ -356,7 +429,7 @@ cdef inline void leave_span(Store *store, Span *span) noexcept nogil:
         if span.shards >> i & 1:
             for _turn in range(share):
                 store.shards[i].reclaimed += gob_table_tend(&store.shards[i].table, span.now_ns)
-            tick(&store.shards[i], span.now_ns)
+            tick(&store.shards[i])
             unlock(&store.shards[i])
 
 

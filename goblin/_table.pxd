@@ -17,6 +17,8 @@ cdef extern from "_port.h" nogil:
     bint gob_sub_overflows(int64_t a, int64_t b, int64_t *out)
     bint gob_mul_overflows(int64_t a, int64_t b, int64_t *out)
     int64_t gob_monotonic_ns()
+    int64_t gob_coarse_ns()
+    int64_t gob_coarse_tick_ns()
 
     ctypedef struct gob_u128:
         uint64_t high

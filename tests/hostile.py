@@ -70,7 +70,7 @@ PARAMETERS = {
     "key": KEY,
     "keys": KEY,
     "mget.keys": Kind(KEY.ordinary, ITERATION),
-    **dict.fromkeys(["amount", "delta", "max", "n", "limit", "cost", "burst", "now_ns", "ns", "max_wait_ns"], NUMBER),
+    **dict.fromkeys(["amount", "delta", "max", "n", "limit", "cost", "burst", "now_ns", "ns", "max_wait_ns", "coarse_lag_ns"], NUMBER),
     **dict.fromkeys(["seconds", "milliseconds", "ex", "px"], TIME),
     **dict.fromkeys(["keepttl", "nx", "xx", "gt", "lt", "get", "persist", "legacy"], FLAG),
     "value": Kind([5, "10", b"-3"], INDEX),
