@@ -1134,6 +1134,26 @@ An in-process store of int64 counters, each with an optional deadline on the mon
         unlock_all(&self.store)
         return Stats(count, slots, memory_bytes, reclaimed, evicted)
 
+    def _sliding_counts(self, key, seconds):
+        """(previous count, current count, nanoseconds to the end of the current window), in one step; absent: zeros.
+
+        For storages of other libraries, which hand both counts out; a look at the limit itself is `decide(..., "peek")`.
+        """
+        cdef Key k
+        cdef Step step
+        cdef Quota quota
+        cdef int64_t cost_value, previous = 0, current = 0, end_ns
+        as_key(key, &k)
+        as_quota(SLIDING_WINDOW, 1, seconds, 0, None, &quota, &cost_value)
+        begin(&self.store, &k, &step)
+        leave(&step)
+        if not step.state.exists:
+            return 0, 0, 0
+        if step.state.kind != SLIDING_WINDOW:
+            fail(WRONG_KIND)
+        rules.windows_of(&step.state, step.now_ns, quota.period_ns, &previous, &current, &end_ns)
+        return previous, current, end_ns - step.now_ns
+
     def _check(self):
         """Verify every invariant of the map, for tests. AssertionError: it names the broken one."""
         cdef const char *broken = NULL

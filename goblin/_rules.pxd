@@ -289,6 +289,18 @@ cdef inline int64_t sliding_wait(
     return end_ns - 1 - k - now_ns
 
 
+cdef inline void windows_of(
+    const State *state, int64_t now_ns, int64_t period_ns, int64_t *previous, int64_t *current, int64_t *end_ns
+) noexcept nogil:
+    """The counts of a sliding window that exists, and the end of the current one."""
+    previous[0] = state.value >> 32
+    current[0] = <uint32_t>state.value
+    end_ns[0] = state.deadline_ns - period_ns
+    if now_ns >= end_ns[0]:  # the next window has begun
+        previous[0], current[0] = current[0], 0
+        end_ns[0] = state.deadline_ns
+
+
 @cython.cdivision(True)
 cdef inline Status sliding_window(
     State *state, int64_t now_ns, const Quota *quota, int64_t cost, Verdict *verdict
@@ -307,12 +319,7 @@ cdef inline Status sliding_window(
     if state.exists:
         if state.kind != SLIDING_WINDOW:
             return WRONG_KIND
-        previous = state.value >> 32
-        current = <uint32_t>state.value
-        end_ns = state.deadline_ns - period_ns
-        if now_ns >= end_ns:  # the next window has begun
-            previous, current = current, 0
-            end_ns = state.deadline_ns
+        windows_of(state, now_ns, period_ns, &previous, &current, &end_ns)
     k = end_ns - 1 - now_ns  # nanoseconds of the previous window later than now - period
     if k > period_ns - 1:    # only where the period asked is not the one that set the deadline
         k = period_ns - 1
