@@ -2,17 +2,17 @@
 
     python bench/limits_storage.py [--rounds 31] [--hits 20000] [--many 100000] [--json FILE]
 
-In every round each storage does the same hits, in turn, on one pinned core; the ratio is taken within the round, and the
-median of the rounds' ratios is printed with its quartiles. `nothing://` is a storage that does nothing: what is left are
-the strategy's own key and calls, and so its ratio is the most that any storage can reach.
+In every round each storage does the same hits, in turn, on one pinned core; the ratio is taken within the round, and
+the median of the rounds' ratios is printed with its quartiles. `nothing://` is a storage that does nothing: what is left
+are the strategy's own key and calls, and so its ratio is the most that any storage can reach.
 
     one key            every hit on the same key
     10,000 keys        one hit on each in turn
     beside 100,000     the same one key, while 100,000 others are alive: the thread of memory:// walks through them all
 
 Behind that, for 100,000 keys whose windows are over: the threads that were started, how many of the keys are still held
-after a while without a hit, and how many once 100,000 other keys have come. The last row is the moving window of memory://,
-which goblin:// does not have.
+after a while without a hit, and how many once 100,000 other keys have come. The last row is the moving window of
+memory://, which goblin:// does not have.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """Whether the libraries are here that goblin/integrations is for. Their tests call `needs` first of all.
 
-Without one they are skipped, and pytest's summary names it; with GOBLIN_REQUIRE_INTEGRATIONS=1 they fail instead, so that a
-gate cannot pass by skipping.
+Without one they are skipped, and pytest's summary names it; with GOBLIN_REQUIRE_INTEGRATIONS=1 they fail instead, so
+that a gate cannot pass by skipping.
 """
 
 import importlib.util

@@ -1,6 +1,6 @@
 """Storages of `limits` on a clock that stands still: goblin's, and the library's own memory storage to compare with.
 
-`Rig` makes one by its scheme and hides whether its methods are awaited. All that asks for the wall clock gets the rig's.
+`Rig` makes one by its scheme and hides whether its methods are awaited. Whoever asks for the wall clock gets the rig's.
 """
 
 import asyncio
@@ -13,8 +13,8 @@ from limits.storage import storage_from_string
 import goblin
 import goblin.integrations.limits
 
-# A multiple of every period that the tests use. The windows of memory:// begin at multiples of the period, ours with the
-# first hit: so a first hit at this time has both begin together. Small, so that a float still tells nanoseconds apart.
+# A multiple of every period that the tests use. The windows of memory:// begin at multiples of the period, ours with
+# the first hit: so a first hit at this time has both begin together. Small, so that a float tells nanoseconds apart.
 START = 100 * 86_400.0
 SCHEMES = ["memory", "goblin", "async+memory", "async+goblin"]
 WITH_TIME = [

@@ -5,6 +5,7 @@ import unittest
 
 import pytest
 from doc_examples import PAGES, ROOT, docstring_examples, examples_of, fences_of, run_docstring
+from integrations_installed import needs
 
 import goblin
 
@@ -13,13 +14,21 @@ SKIP_WITH_REASON = re.compile(r'<!-- skip: next "[^"]{10,}" -->$')
 # Fences that a reader takes for examples, and that would not run.
 NOT_OURS = {"py", "pycon", "python3", "Python", "doctest", "shell-session", "redis"}
 
+# Pages whose examples use other libraries.
+USING_OTHERS = {
+    "docs/flask-limiter-slowapi.md": ("limits", "flask", "flask_limiter", "slowapi", "starlette", "httpx2"),
+}
+
 
 def page_id(page):
     return page.relative_to(ROOT).as_posix()
 
 
+# slowapi's own, on Python 3.14.
+@pytest.mark.filterwarnings("ignore:'asyncio.iscoroutinefunction' is deprecated:DeprecationWarning:slowapi")
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_page_examples_run(page, monkeypatch, tmp_path):
+    needs(*USING_OTHERS.get(page_id(page), ()))
     monkeypatch.chdir(tmp_path)  # an example that writes a file does not write it into the checkout
     before = goblin.set_default_store(None)  # what one page's limits have used is nothing to the next
     try:

@@ -1,4 +1,4 @@
-"""What `limits` promises of a storage, and of its two strategies on one: the same tests on goblin:// and on memory://."""
+"""What `limits` promises of a storage and of two strategies on it: the same tests on goblin:// and on memory://."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""The real Flask-Limiter and the real slowapi on goblin://: requests until 429, the headers they send, and the next window."""
+"""The real Flask-Limiter and the real slowapi on goblin://: requests until 429, their headers, and the next window."""
 
 import pytest
 from integrations_installed import needs
@@ -21,7 +21,7 @@ import goblin.integrations.limits  # noqa: E402
 
 pytestmark = [
     # slowapi's own, on Python 3.14.
-    pytest.mark.filterwarnings("ignore:'asyncio.iscoroutinefunction' is deprecated:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:'asyncio.iscoroutinefunction' is deprecated:DeprecationWarning:slowapi"),
 ]
 
 STRATEGIES = pytest.mark.parametrize("strategy", ["fixed-window", "sliding-window-counter"])

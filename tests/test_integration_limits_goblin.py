@@ -1,4 +1,4 @@
-"""What is goblin's own about the storages for `limits`: URIs and named stores, errors, threads, and what stays in memory."""
+"""What is goblin's own about the storages for `limits`: URIs and named stores, errors, threads, what stays behind."""
 
 import asyncio
 import doctest

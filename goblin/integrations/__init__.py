@@ -1,1 +1,1 @@
-"""goblin under other libraries: one module each, which imports its library at its top. Nothing in goblin imports these."""
+"""goblin under other libraries: one module each. It imports its library at its top; nothing in goblin imports it."""

@@ -1,6 +1,6 @@
 """A storage for the `limits` library, and so for Flask-Limiter and slowapi: `goblin://` instead of `memory://`.
 
-`limits` finds a storage by the scheme of its URI once the class exists, so import this module before the limiter is made:
+`limits` finds a storage by its URI's scheme once the class exists, so import this before the limiter is made:
 
 >>> import goblin.integrations.limits
 >>> from limits import parse, storage, strategies
@@ -35,7 +35,7 @@ from goblin.errors import INT64_MAX, overflow
 
 __all__ = ["AsyncGoblinStorage", "GoblinStorage"]
 
-# What a call can raise for reasons that lie in the store or in a number; a wrong type is the caller's bug, and not here.
+# What a call can raise for reasons that lie in the store or in a number. A wrong type is the caller's bug: not here.
 BASE_EXCEPTIONS = (CapacityError, WrongTypeError, OverflowError, ValueError)
 
 # Behind the keys of sliding windows: they are another kind of entry, and both strategies may serve one limit. `limits`
