@@ -193,6 +193,24 @@ def test_sliding_window_refused_spends_nothing(rig):
     assert limiter.get_window_stats(limit, "a").remaining == 0
 
 
+def test_hit_of_cost_zero_passes_up_to_the_limit_and_spends_nothing(rig, storage):
+    limit = per(5, 1)
+    for strategy in (FIXED, SLIDING):
+        limiter = rig.limiter(strategy)
+        assert limiter.hit(limit, cost=0) and limiter.hit(limit, cost=5)
+        assert limiter.hit(limit, cost=0) and not limiter.hit(limit, cost=1)
+    assert storage.acquire_sliding_window_entry(limit.key_for(), 4, 60, 0) is False  # more has been counted already
+    rig.advance(90.5)
+    assert storage.acquire_sliding_window_entry(limit.key_for(), 2, 60, 0) is True  # 5 x 29.5 / 60 is 2.5
+    assert storage.acquire_sliding_window_entry(limit.key_for(), 1, 60, 0) is False
+
+
+@pytest.mark.parametrize("strategy", [FIXED, SLIDING])
+def test_limit_of_zero_admits_nothing(rig, strategy):
+    limiter = rig.limiter(strategy)
+    assert not limiter.hit(per(0, 1)) and not limiter.test(per(0, 1))
+
+
 def test_sliding_window_counts_and_ttls_are_handed_out(rig, storage):
     assert storage.get_sliding_window("a", 60)[:3] == (0, 0.0, 0)
     assert storage.acquire_sliding_window_entry("a", 10, 60, 4) is True

@@ -22,6 +22,7 @@ not hold: `limits` raises NotImplementedError.
 import inspect
 import re
 import time
+from math import floor
 from typing import Literal, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -238,6 +239,10 @@ class GoblinStorage(Storage, SlidingWindowCounterSupport):
         [True, False]
         """
         try:
+            if amount == 0:
+                # The store never refuses nothing; `limits` does, where more has been counted than this limit.
+                previous, previous_ttl, current, _ = self.get_sliding_window(key, expiry)
+                return floor(previous * previous_ttl / expiry) + current <= limit
             return self._sliding_window(key + SLIDING, limit, expiry, amount) >= 0
         except BASE_EXCEPTIONS as error:
             if self.wrap_exceptions:
