@@ -15,13 +15,14 @@ from libc.stdint cimport int64_t, uint64_t
 
 from goblin import errors
 from goblin._rules cimport COUNTER, MOST_IN_WINDOW, SLIDING_WINDOW, Quota, horizon_of
-from goblin._table cimport GOB_KEY_MAX, GOB_UNLIKELY, gob_add_overflows, gob_mul_overflows
+from goblin._table cimport GOB_KEY_MAX, GOB_LIKELY, GOB_UNLIKELY, gob_add_overflows, gob_mul_overflows
 
 cdef extern from "_pyport.h":
     Py_hash_t gob_hash_buffer(const char *data, Py_ssize_t length)
     Py_hash_t gob_hash_str(object text)
     Py_hash_t gob_hash_bytes(object data)
     bint gob_seconds_to_ns(double seconds, int64_t *out)
+    bint gob_small_int(object value, int64_t *out)
 
 cdef extern from "Python.h":
     bint PyUnicode_IS_COMPACT_ASCII(object text)
@@ -93,6 +94,12 @@ cdef inline Key *as_keys(tuple keys) except NULL:
 
 
 cdef inline int as_int64(object value, str name, int64_t *out) except -1:
+    if GOB_LIKELY(PyLong_CheckExact(value) and gob_small_int(value, out)):
+        return 0
+    return as_wide_int64(value, name, out)
+
+
+cdef inline int as_wide_int64(object value, str name, int64_t *out) except -1:
     cdef int overflow = 0
     if not PyLong_CheckExact(value):
         if PyBool_Check(value) or not PyIndex_Check(value):
@@ -107,7 +114,7 @@ cdef inline int as_int64(object value, str name, int64_t *out) except -1:
 cdef inline int as_duration(object value, str name, int64_t unit_ns, Duration *out) except -1:
     """`unit_ns` nanoseconds each if an integer; a timedelta exactly, where it has no fraction of a millisecond."""
     cdef int64_t amount
-    if not PyLong_CheckExact(value) and PyDelta_Check(value):
+    if GOB_UNLIKELY(not PyLong_CheckExact(value) and PyDelta_Check(value)):
         # The C fields: a subclass cannot answer otherwise. At most 999,999,999 days, so milliseconds fit int64.
         if (<timedelta>value).microsecond % 1000:
             raise errors.too_fine(name, value)

@@ -7,13 +7,14 @@ from goblin._step cimport Slot, Store
 
 cdef enum Mode:
     HIT      # spend if every limit admits
-    ADMIT    # as HIT, of which only the verdict is asked; where it is admitted, the rest may be off by a few ms
+    ADMIT    # as HIT, of which only the verdict is asked: where it is admitted, no times
     PEEK     # what a hit would get; nothing is spent
     RESERVE  # gcra only: spend at the first instant that every limit admits, if that is soon enough
 
 
 cdef struct Outcome:
     Verdict verdict    # the deciding limit's; `remaining` is the least of all
+    int64_t reset_ns   # until a hit of the deciding limit's whole quota would pass; or FOREVER
     Py_ssize_t index   # of the deciding limit
     int64_t at_ns      # when the hit counts: now, or the instant reserved
     bint spent

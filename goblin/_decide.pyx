@@ -10,7 +10,7 @@ from goblin._args cimport Key, as_int64, as_key
 from goblin._reservations cimport note_told, skip_told, state_tuple
 from goblin._rules cimport (
     BAD_TIME, COUNTER, FOREVER, GCRA, MOST_IN_WINDOW, NEVER, NO_ROOM, OK, REFUSED, SLIDING_WINDOW, WRONG_KIND, Quota,
-    State, Status, Verdict, horizon_of, judge,
+    State, Status, Verdict, horizon_of, judge, reset_after,
 )
 from goblin._step cimport (
     Slot, Span, Step, Store, add_to_span, asks_again, begin, begin_coarse, begin_span, empty_span, finish_verdict,
@@ -38,6 +38,8 @@ cdef inline Status decide_one(
         if not asks_again(&step, status):
             break
     status = finish_verdict(&slot.key, &step, status, out.verdict.result < 0 and out.verdict.result != NEVER)
+    if not brief or status != OK:
+        out.reset_ns = reset_after(&step.state, step.now_ns, quota)
     slot.state = step.state
     out.index = 0
     out.at_ns = step.now_ns
@@ -61,6 +63,7 @@ cdef Status judge_all(
         if i == 0 or verdict.result < out.verdict.result:
             out.verdict = verdict
             out.index = i
+    out.reset_ns = reset_after(&slots[out.index].state, at_ns, &quotas[out.index])
     return OK
 
 
@@ -76,8 +79,7 @@ cdef inline void look_all(
         judge(&state, now_ns, &quotas[i], 0, &verdict)  # cannot fail: it did not a moment ago
         if i == 0 or verdict.remaining < out.verdict.remaining:
             out.verdict.remaining = verdict.remaining
-        if i == out.index:
-            out.verdict.reset_ns = verdict.reset_ns
+    out.reset_ns = reset_after(&before[out.index], now_ns, &quotas[out.index])
 
 
 cdef Status decide(
@@ -111,7 +113,7 @@ cdef Status decide(
                 out.at_ns = later.at_ns
                 out.index = later.index  # as of a hit at that instant
                 out.verdict.remaining = later.verdict.remaining
-                out.verdict.reset_ns = later.verdict.reset_ns
+                out.reset_ns = later.reset_ns
             else:
                 out.verdict.result = NEVER
                 spend = False
@@ -259,7 +261,7 @@ cdef object decide_entries(Store *store, dict told, object entries, object cost,
     return (
         outcome.verdict.result,
         outcome.verdict.remaining,
-        -1 if outcome.verdict.reset_ns == FOREVER else outcome.verdict.reset_ns,
+        -1 if outcome.reset_ns == FOREVER else outcome.reset_ns,
         outcome.index,
         outcome.at_ns,
         tuple([stamp_of(hits, i, &outcome, MODES[mode] == RESERVE) for i in range(hits.count)])

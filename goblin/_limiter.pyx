@@ -397,7 +397,7 @@ cdef class LimiterCore:
         decision.algorithm = self.algorithm
         decision.name = self.name
         decision.remaining = outcome.verdict.remaining
-        decision.reset_ns = outcome.verdict.reset_ns
+        decision.reset_ns = outcome.reset_ns
         if outcome.verdict.result >= 0:
             decision.wait_ns = 0
         else:

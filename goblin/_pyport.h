@@ -31,6 +31,26 @@ GOB_FN Py_hash_t gob_hash_str(PyObject *text) {
 /* bytes' own hash, never a subclass's. */
 GOB_FN Py_hash_t gob_hash_bytes(PyObject *data) { return GOB_HASH(PyBytes_Type.tp_hash(data)); }
 
+/* The value of an exact int that fits one digit or so, without a call; false: somebody else has to look. */
+GOB_FN bool gob_small_int(PyObject *value, int64_t *out) {
+#if PY_VERSION_HEX >= 0x030C0000
+    if (!PyUnstable_Long_IsCompact((PyLongObject *)value)) return false;
+    *out = (int64_t)PyUnstable_Long_CompactValue((PyLongObject *)value);
+    return true;
+#else
+    Py_ssize_t size = Py_SIZE(value); /* the number of digits, with the sign */
+    if (size == 1) {
+        *out = (int64_t)((PyLongObject *)value)->ob_digit[0];
+        return true;
+    }
+    if (size == -1) {
+        *out = -(int64_t)((PyLongObject *)value)->ob_digit[0];
+        return true;
+    }
+    return false;
+#endif
+}
+
 /* Seconds to nanoseconds, to the nearest, ties to even, exactly (a plain product is off by one now and then). False
  * for NaN, infinities and what int64 cannot hold. */
 GOB_FN bool gob_seconds_to_ns(double seconds, int64_t *out) {

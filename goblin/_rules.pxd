@@ -8,7 +8,7 @@ cimport cython
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from goblin._table cimport (
-    GOB_NO_DEADLINE, gob_add_overflows, gob_sub_overflows,
+    GOB_NO_DEADLINE, gob_add_overflows, gob_mul_overflows, gob_sub_overflows,
     gob_record, gob_u128, gob_u128_add, gob_u128_divide, gob_u128_less, gob_u128_product, gob_u128_sub, gob_u128_from,
 )
 
@@ -192,7 +192,6 @@ cdef struct Quota:
 cdef struct Verdict:
     int64_t result     # >= 0: what remains after this hit; < 0: minus the nanoseconds until it can pass; or NEVER
     int64_t remaining  # how many hits of cost 1 would still pass now
-    int64_t reset_ns   # until a hit of the whole quota would pass; or FOREVER
 
 
 cdef enum:
@@ -258,12 +257,6 @@ cdef inline Status fixed_window(
         verdict.result = verdict.remaining
     else:
         verdict.result = NEVER if state.deadline_ns == GOB_NO_DEADLINE else now_ns - state.deadline_ns
-    if quota.amount == 0:
-        verdict.reset_ns = FOREVER
-    elif state.value <= 0:
-        verdict.reset_ns = 0
-    else:
-        verdict.reset_ns = FOREVER if state.deadline_ns == GOB_NO_DEADLINE else state.deadline_ns - now_ns
     return status
 
 
@@ -287,6 +280,20 @@ cdef inline int64_t sliding_wait(
     if k > period_ns - 1:
         k = period_ns - 1
     return end_ns - 1 - k - now_ns
+
+
+cdef inline int64_t weigh(
+    int64_t previous, int64_t current, int64_t end_ns, int64_t period_ns, int64_t now_ns
+) noexcept nogil:
+    """The current count, and of the previous window's the part that is later than now - period."""
+    cdef uint64_t remainder
+    cdef int64_t k = end_ns - 1 - now_ns  # so many nanoseconds of it
+    if previous == 0:
+        return current
+    if k > period_ns - 1:  # only where the period asked is not the one that set the deadline
+        k = period_ns - 1
+    return current + <int64_t>gob_u128_divide(
+        gob_u128_product(<uint64_t>previous, <uint64_t>k), <uint64_t>period_ns, &remainder)
 
 
 cdef inline void windows_of(
@@ -313,18 +320,13 @@ cdef inline Status sliding_window(
     cdef int64_t previous = 0, current = 0
     # The end of the current window. A limit of 0 starts none, so nobody has asked yet whether now + period is an int64.
     cdef int64_t end_ns = now_ns + period_ns if quota.amount != 0 else now_ns
-    cdef int64_t k, weighted
-    cdef uint64_t remainder
+    cdef int64_t weighted
     cdef Status status = REFUSED
     if state.exists:
         if state.kind != SLIDING_WINDOW:
             return WRONG_KIND
         windows_of(state, now_ns, period_ns, &previous, &current, &end_ns)
-    k = end_ns - 1 - now_ns  # nanoseconds of the previous window later than now - period
-    if k > period_ns - 1:    # only where the period asked is not the one that set the deadline
-        k = period_ns - 1
-    weighted = current + <int64_t>gob_u128_divide(
-        gob_u128_product(<uint64_t>previous, <uint64_t>k), <uint64_t>period_ns, &remainder)
+    weighted = weigh(previous, current, end_ns, period_ns, now_ns)
     if cost > 0 and weighted + cost <= quota.amount:
         current += cost
         weighted += cost
@@ -338,10 +340,6 @@ cdef inline Status sliding_window(
         verdict.result = verdict.remaining
     else:
         verdict.result = -sliding_wait(previous, current, end_ns, period_ns, quota.amount - cost, now_ns)
-    if quota.amount == 0:
-        verdict.reset_ns = FOREVER
-    else:
-        verdict.reset_ns = 0 if weighted == 0 else sliding_wait(previous, current, end_ns, period_ns, 0, now_ns)
     return status
 
 
@@ -364,6 +362,29 @@ cdef inline void set_ahead(State *state, int64_t now_ns, int64_t amount, gob_u12
     state.exists = True
 
 
+@cython.cdivision(True)  # the limit is positive
+cdef inline void move_on(State *state, int64_t now_ns, const Quota *quota, int64_t cost, gob_u128 ahead) noexcept nogil:
+    """set_ahead() after `cost` more hits, which brings `ahead` about: in 64 bits where they do."""
+    cdef int64_t steps, part = 0
+    cdef uint64_t remainder
+    if gob_mul_overflows(cost, quota.period_ns, &steps):
+        set_ahead(state, now_ns, quota.amount, ahead)
+        return
+    if state.exists and state.deadline_ns > now_ns:
+        part = state.value if state.value < quota.amount else 0
+    else:
+        state.deadline_ns = now_ns
+    steps -= part  # from the deadline on, times the limit
+    if steps > 0:
+        remainder = <uint64_t>steps % <uint64_t>quota.amount
+        state.deadline_ns += <int64_t>(<uint64_t>steps // <uint64_t>quota.amount) + (remainder != 0)
+        state.value = quota.amount - <int64_t>remainder if remainder != 0 else 0
+    else:
+        state.value = -steps
+    state.kind = GCRA
+    state.exists = True
+
+
 cdef inline Status gcra(State *state, int64_t now_ns, const Quota *quota, int64_t cost, Verdict *verdict) noexcept nogil:
     """Virtual scheduling: a hit moves the theoretical arrival time on by cost x period / limit, and passes if that is
     at most burst x period / limit ahead of now. All quantities are times x limit: exact integers below 2**127."""
@@ -374,7 +395,6 @@ cdef inline Status gcra(State *state, int64_t now_ns, const Quota *quota, int64_
         return WRONG_KIND
     if quota.amount == 0:  # cost is 0: nothing can ever pass
         verdict.result = verdict.remaining = 0
-        verdict.reset_ns = FOREVER
         return REFUSED
     full = gob_u128_product(<uint64_t>quota.burst, <uint64_t>quota.period_ns)
     ahead = ahead_of(state, now_ns, quota.amount)
@@ -384,13 +404,12 @@ cdef inline Status gcra(State *state, int64_t now_ns, const Quota *quota, int64_
             verdict.result = -<int64_t>ceil_divide(gob_u128_sub(asked, full), <uint64_t>quota.amount)
         else:
             ahead = asked
-            set_ahead(state, now_ns, quota.amount, asked)
+            move_on(state, now_ns, quota, cost, asked)
             status = OK
     used = <uint64_t>quota.burst if gob_u128_less(full, ahead) else ceil_divide(ahead, <uint64_t>quota.period_ns)
     verdict.remaining = quota.burst - <int64_t>used
     if status == OK or cost == 0:
         verdict.result = verdict.remaining
-    verdict.reset_ns = state.deadline_ns - now_ns if state.exists and state.deadline_ns > now_ns else 0
     return status
 
 
@@ -398,7 +417,7 @@ cdef inline Status judge(State *state, int64_t now_ns, const Quota *quota, int64
     """One hit on one limit, whatever the algorithm."""
     cdef Status status
     cdef bint hopeless = cost > 0 and (quota.amount == 0 or cost > quota.burst)
-    verdict.result, verdict.remaining, verdict.reset_ns = NEVER, 0, FOREVER
+    verdict.result, verdict.remaining = NEVER, 0
     if quota.horizon_ns > GOB_NO_DEADLINE - 1 - now_ns:
         return BAD_TIME
     if hopeless:
@@ -413,6 +432,23 @@ cdef inline Status judge(State *state, int64_t now_ns, const Quota *quota, int64
         verdict.result = NEVER
         return REFUSED
     return status
+
+
+cdef inline int64_t reset_after(const State *state, int64_t now_ns, const Quota *quota) noexcept nogil:
+    """Nanoseconds until a hit of the whole quota would pass; or FOREVER. The state: as judge() left it."""
+    cdef int64_t previous = 0, current = 0, end_ns = 0
+    if quota.amount == 0:
+        return FOREVER
+    if not state.exists or (quota.kind == COUNTER and state.value <= 0):
+        return 0
+    if quota.kind == SLIDING_WINDOW:
+        windows_of(state, now_ns, quota.period_ns, &previous, &current, &end_ns)
+        if weigh(previous, current, end_ns, quota.period_ns, now_ns) == 0:
+            return 0
+        return sliding_wait(previous, current, end_ns, quota.period_ns, 0, now_ns)
+    if state.deadline_ns == GOB_NO_DEADLINE:
+        return FOREVER
+    return state.deadline_ns - now_ns if state.deadline_ns > now_ns else 0
 
 
 # ---- giving back -----------------------------------------------------------------------------------------------------

@@ -7,9 +7,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from goblin cimport _rules as rules
 from goblin._args cimport Key
-from goblin._rules cimport (
-    CHOSEN, NO_MEMORY, NO_ROOM, OK, PINNED, REFUSED, REFUSING, State, Status, goes_before,
-)
+from goblin._rules cimport BAD_TIME, CHOSEN, NO_MEMORY, NO_ROOM, OK, PINNED, REFUSING, State, Status, goes_before
 from goblin._table cimport (
     GOB_FREE, GOB_MALLOC, GOB_NO_DEADLINE, GOB_UNLIKELY, gob_coarse_ns, gob_expired, gob_hand, gob_hand_at,
     gob_monotonic_ns, gob_probe, gob_probe_begin, gob_probe_end, gob_record, gob_table, gob_table_erase,
@@ -123,11 +121,17 @@ cdef inline int64_t read_clock(Shard *self) noexcept nogil:
 # no bound, but a lag of more than the margin is a pause of the machine. If there is one, an expiry is noticed late by the
 # lag, never early. All else reads the exact clock: an entry near its deadline, or absent; every refusal; every arming.
 # An exact reading is kept, and the coarse one judged as not before it, so what one thread has seen expire no other sees
-# alive.
+# alive. An entry without a TTL is alive whatever the time: for that no clock is read at all, and a refusal stands.
 
 cdef enum:
     LEAST_MARGIN_NS = 100_000_000  # or MARGIN_TICKS ticks, if that is more
     MARGIN_TICKS = 25
+
+cdef extern from *:
+    """
+    #define GOB_DECADES_NS ((int64_t)1 << 61)  /* 73 years: no clock of a system gets from one reading to the next in that */
+    """
+    const int64_t DECADES_NS "GOB_DECADES_NS"
 
 
 cdef inline int64_t latest_possible(Shard *self, int64_t margin_ns) noexcept nogil:
@@ -186,23 +190,30 @@ cdef inline void begin(Store *store, const Key *key, Step *step) noexcept nogil:
 
 cdef inline void begin_coarse(Store *store, const Key *key, Step *step) noexcept nogil:
     """As begin(), but by the coarse clock if the entry is alive by it: then ask the rule, and then asks_again()."""
-    cdef gob_probe probe
     cdef int64_t margin_ns = gob_load(store.margin_ns)
+    if margin_ns == 0:
+        begin(store, key, step)
+        return
     step.shard = shard_of(store, key)
     lock(step.shard)
-    probe = gob_probe_begin(&step.shard.table, key.hash)
-    step.exact = margin_ns == 0
-    step.now_ns = read_clock(step.shard) if step.exact else latest_possible(step.shard, margin_ns)
-    step.record = gob_probe_end(probe, key.hash, key.data, key.length)
-    if not step.exact and (step.record == NULL or gob_expired(step.record, step.now_ns)):
+    step.record = gob_table_find(&step.shard.table, key.hash, key.data, key.length)
+    step.exact = False
+    if GOB_UNLIKELY(step.record == NULL):
         be_exact(step, margin_ns)
+    elif step.record.deadline == GOB_NO_DEADLINE and store.manual_ns == NULL:
+        step.now_ns = step.shard.latest_ns + DECADES_NS
+    else:
+        step.now_ns = latest_possible(step.shard, margin_ns)
+        if GOB_UNLIKELY(gob_expired(step.record, step.now_ns)):
+            be_exact(step, margin_ns)
     load(step)
 
 
 cdef inline bint asks_again(Step *step, Status status) noexcept nogil:
     """Whether the rule must be asked again: by the coarse clock it would have refused, raised, or armed. The exact one has
     been read for it. A rule that replaces a running TTL is not for this: the new deadline could by chance be the old."""
-    if step.exact or (status == OK and step.state.deadline_ns == step.record.deadline):
+    if step.exact or (step.state.deadline_ns == step.record.deadline
+                      and (status == OK or (step.record.deadline == GOB_NO_DEADLINE and status != BAD_TIME))):
         return False
     be_exact(step, gob_load(step.shard.store.margin_ns))
     load(step)
@@ -333,14 +344,14 @@ cdef inline Status create(const Key *key, Step *step) noexcept nogil:
 cdef inline Status keep(const Key *key, Step *step) noexcept nogil:
     """Write the state back: update, create or remove."""
     cdef gob_record *record = step.record
-    if record != NULL and gob_expired(record, step.now_ns):
-        step.shard.reclaimed += 1  # removed, or used again for a new entry
-    if not step.state.exists or step.state.deadline_ns <= step.now_ns:
+    if GOB_UNLIKELY(not step.state.exists or step.state.deadline_ns <= step.now_ns):
         if record != NULL:
+            step.shard.reclaimed += gob_expired(record, step.now_ns)
             gob_table_erase(&step.shard.table, record)
         return OK
-    if record == NULL:
+    if GOB_UNLIKELY(record == NULL):
         return create(key, step)
+    step.shard.reclaimed += gob_expired(record, step.now_ns)  # used again for a new entry
     record.value = step.state.value
     record.deadline = step.state.deadline_ns
     record.kind = step.state.kind

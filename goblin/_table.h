@@ -112,11 +112,11 @@ typedef struct gob_table {
     uint32_t depths[GOB_DEPTH_MAX + 1]; /* how many segments have each depth */
 } gob_table;
 
-/* A look-up begun: which segment, and the first slot that may hold the key. */
+/* A look-up begun: the first record that may be the key's (its tag is the same), and where in which segment. */
 typedef struct gob_probe {
     gob_segment *segment;
+    gob_record *record; /* NULL: there is none */
     uint32_t slot;
-    uint32_t entry;
 } gob_probe;
 
 /* ---- small parts ------------------------------------------------------------------------------------------------- */
@@ -525,35 +525,66 @@ GOB_SLOW void gob_table_free(gob_table *t) {
 
 /* A look-up in two halves: the first finds where the record should be and asks for its cache lines, so that the
  * caller can read the clock while they come. Nothing may change the table in between. */
+/* From its slot on, the next record with the tag of the hash. */
+GOB_FN void gob_probe_seek(gob_probe *p, uint64_t hash) {
+    gob_segment *s = p->segment;
+    uint32_t entry, wanted = (uint32_t)hash << s->shift;
+    while ((entry = s->index[p->slot]) != 0 && ((entry ^ wanted) >> s->shift) != 0) p->slot = (p->slot + 1) & s->mask;
+    p->record = entry ? gob_at(s, gob_number(s, entry)) : NULL;
+}
+
 GOB_FN gob_probe gob_probe_begin(const gob_table *t, uint64_t hash) {
     gob_probe p;
-    gob_segment *s = gob_segment_of(t, hash);
-    uint32_t wanted = (uint32_t)hash << s->shift;
-    p.segment = s;
-    p.slot = (uint32_t)hash & s->mask;
-    while ((p.entry = s->index[p.slot]) != 0 && ((p.entry ^ wanted) >> s->shift) != 0)
-        p.slot = (p.slot + 1) & s->mask;
-    if (p.entry) {
-        const gob_record *r = gob_at(s, gob_number(s, p.entry));
-        GOB_PREFETCH(r);
-        GOB_PREFETCH((const char *)r + sizeof *r - 1); /* 48 bytes: every other record straddles two lines */
+    p.segment = gob_segment_of(t, hash);
+    p.slot = (uint32_t)hash & p.segment->mask;
+    gob_probe_seek(&p, hash);
+    if (p.record) {
+        GOB_PREFETCH(p.record);
+        GOB_PREFETCH((const char *)p.record + sizeof *p.record - 1); /* 48 bytes: every other record straddles two lines */
     }
     return p;
 }
 
+/* Whether two keys of this length are equal, at most GOB_KEY_INLINE bytes: loads that overlap, instead of a call. */
+GOB_FN bool gob_equal_short(const unsigned char *a, const unsigned char *b, size_t len) {
+    uint64_t first, second, last, first_b, second_b, last_b;
+    uint32_t head, tail, head_b, tail_b;
+    if (GOB_LIKELY(len >= 8)) {
+        memcpy(&first, a, 8);
+        memcpy(&first_b, b, 8);
+        memcpy(&last, a + len - 8, 8);
+        memcpy(&last_b, b + len - 8, 8);
+        if (((first ^ first_b) | (last ^ last_b)) != 0) return false;
+        if (len <= 16) return true;
+        memcpy(&second, a + 8, 8);
+        memcpy(&second_b, b + 8, 8);
+        return second == second_b;
+    }
+    if (len >= 4) {
+        memcpy(&head, a, 4);
+        memcpy(&head_b, b, 4);
+        memcpy(&tail, a + len - 4, 4);
+        memcpy(&tail_b, b + len - 4, 4);
+        return ((head ^ head_b) | (tail ^ tail_b)) == 0;
+    }
+    while (len-- > 0)
+        if (a[len] != b[len]) return false;
+    return true;
+}
+
+GOB_FN bool gob_has_key(const gob_record *r, uint64_t hash, const void *key, size_t key_len) {
+    if (r->hash != hash || r->key_len != key_len) return false;
+    if (GOB_LIKELY(key_len <= GOB_KEY_INLINE)) return gob_equal_short(r->key, (const unsigned char *)key, key_len);
+    return memcmp(gob_key(r), key, key_len) == 0;
+}
+
 /* The record, or NULL. */
 GOB_FN gob_record *gob_probe_end(gob_probe p, uint64_t hash, const void *key, size_t key_len) {
-    gob_segment *s = p.segment;
-    uint32_t wanted = (uint32_t)hash << s->shift;
-    while (p.entry) {
-        if (((p.entry ^ wanted) >> s->shift) == 0) {
-            gob_record *r = gob_at(s, gob_number(s, p.entry));
-            if (r->hash == hash && r->key_len == key_len && memcmp(gob_key(r), key, key_len) == 0) return r;
-        }
-        p.slot = (p.slot + 1) & s->mask;
-        p.entry = s->index[p.slot];
+    while (p.record && !gob_has_key(p.record, hash, key, key_len)) {
+        p.slot = (p.slot + 1) & p.segment->mask;
+        gob_probe_seek(&p, hash);
     }
-    return NULL;
+    return p.record;
 }
 
 GOB_FN gob_record *gob_table_find(const gob_table *t, uint64_t hash, const void *key, size_t key_len) {
