@@ -1,0 +1,177 @@
+"""The rivals, timed on the workloads.
+
+    python bench/contest.py [--rounds 7] [--only WORKLOAD] [--results FOLDER] [--small]
+
+Each rival counts for the referee first. Then, for each workload, each has a process of its own, so that nobody's memory,
+threads or garbage weigh on another. All are forked from one that has made the keys, and pinned to one core. A round is
+every rival once, in turn, each with as many calls as fit into its share of time; who begins changes from round to round.
+The garbage collector is off while the clock runs, as in timeit. Needs some 8 GB of memory for the million keys.
+"""
+
+import argparse
+import gc
+import multiprocessing
+import statistics
+import time
+
+import about
+import referee
+import rivals
+from workloads import WORKLOADS, made
+
+LEAST_CALLS = 20
+FILL_SECONDS = 40  # a rival that takes longer to make the live keys sits the workload out, and the page says so
+
+
+class TooSlow(Exception):
+    """Filling takes too long."""
+
+
+def fill(rival, names, loop, keys):
+    if hasattr(rival.module, "fill"):
+        rival.module.fill(names, keys)
+        return
+    start = time.perf_counter()
+    for first in range(0, len(keys), 2_000):
+        loop(keys[first : first + 2_000])
+        if time.perf_counter() - start > FILL_SECONDS:
+            raise TooSlow(f"making the first {first:,} of {len(keys):,} keys took {FILL_SECONDS} s")
+
+
+def timed(loop, items):
+    gc.disable()
+    start = time.perf_counter_ns()
+    ok = loop(items)
+    took = time.perf_counter_ns() - start
+    gc.enable()
+    return took, ok
+
+
+def calls_for(loop, sequence, seconds):
+    """How many take about so long, found by doubling."""
+    calls, position = LEAST_CALLS, 0
+    while True:
+        took, _ = timed(loop, sequence[position : position + calls])
+        position += calls
+        if took >= seconds * 1e9 / 16 or 2 * calls > len(sequence) - position:
+            return max(LEAST_CALLS, min(len(sequence), int(calls * seconds * 1e9 / took))), position
+        calls *= 2
+
+
+def player(pipe, rival, workload):
+    """The process of one rival: says how it is, then plays a round whenever it is told to."""
+    names = {}
+    try:
+        keys, sequence = made(workload)
+        names = rival.module.setup(workload.limit, workload.seconds)
+        loop = referee.compiled(rival.module, names, variable=workload.variable, before=workload.before)
+        fill(rival, names, loop, keys)
+        for _ in range(0 if workload.admits else workload.limit):
+            loop(sequence[:1])
+        calls, position = calls_for(loop, sequence, workload.round_seconds)
+        gc.collect()
+        pipe.send(("ready", calls))
+        while pipe.recv() == "play":
+            if position + calls > len(sequence):
+                position = 0
+            took, ok = timed(loop, sequence[position : position + calls])
+            position += calls
+            if bool(ok) != workload.admits:
+                raise RuntimeError(f"the last hit was {'refused' if workload.admits else 'admitted'}")
+            pipe.send(("played", took / calls))
+    except TooSlow as error:
+        pipe.send(("skipped", str(error)))
+    except Exception as error:
+        pipe.send(("failed", f"{type(error).__name__}: {error}"))
+    finally:
+        referee.close(rival.module, names) if names else None
+
+
+def play(workload, players, rounds):
+    """{"ns": {rival: [a call's, of each round]}, "calls": {rival: in a round}, "out": {rival: why}}"""
+    made(workload)
+    gc.collect()
+    gc.freeze()
+    fork = multiprocessing.get_context("fork")
+    seats, calls, out, ns = {}, {}, {}, {}
+    for rival in players:
+        about.progress(f"{workload.text}: {rival.name}")
+        pipe, theirs = fork.Pipe()
+        process = fork.Process(target=player, args=(theirs, rival, workload))
+        process.start()
+        seats[rival.name] = pipe, process
+        # One after the other: filling together would have them fight for the core.
+        word, value = pipe.recv()
+        if word == "ready":
+            calls[rival.name], ns[rival.name] = value, []
+        else:
+            out[rival.name] = value
+    for turn in range(rounds):
+        order = list(ns)
+        first = turn * len(order) // rounds
+        for name in order[first:] + order[:first]:
+            about.progress(f"{workload.text}: round {turn + 1} of {rounds}")
+            seats[name][0].send("play")
+            word, value = seats[name][0].recv()
+            if word == "played":
+                ns[name].append(value)
+            else:
+                out[name] = value
+                del ns[name], calls[name]
+    for name, (pipe, process) in seats.items():
+        if name in ns:
+            pipe.send("stop")
+        process.join()
+    made.cache_clear()
+    return {"text": workload.text, "ns": ns, "calls": calls, "out": out}
+
+
+def show(result):
+    about.progress_ends()
+    print(f"\n{result['text']:52}{'ns a call':>12}{'least':>12}{'most':>12}{'calls a round':>16}")
+    for name, times in sorted(result["ns"].items(), key=lambda item: statistics.median(item[1])):
+        cells = statistics.median(times), min(times), max(times)
+        print(f"  {name:50}" + "".join(f"{cell:12,.1f}" for cell in cells) + f"{result['calls'][name]:16,}")
+    for name, why in result["out"].items():
+        print(f"  {name:50} not timed: {why}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--only", default="", help="workloads whose name contains this")
+    about.add_options(parser)
+    options = parser.parse_args()
+    said = about.begin(about.pin())
+    rounds, workloads = options.rounds, WORKLOADS
+    if options.small:
+        rounds = 2
+        workloads = [work._replace(size=work.size // 100, round_seconds=0.01) for work in WORKLOADS]
+
+    everyone = rivals.load_all()
+    about.progress("the referee has every rival count")
+    wrong = referee.check([rival.module for rival in everyone if rival.module])
+    missing = {rival.name: rival.version for rival in everyone if rival.module is None}
+    about.progress_ends()
+    for name, why in [*missing.items(), *wrong.items()]:
+        print(f"NOT TIMED: {name}: {why}")
+    found = {
+        "versions": {rival.name: rival.version for rival in everyone if rival.module},
+        "missing": missing,
+        "wrong": wrong,
+        "rounds": rounds,
+        "works": {},
+    }
+    for workload in workloads:
+        if options.only not in workload.name:
+            continue
+        players = [r for r in everyone if r.module and r.name not in wrong and r.takes_part_in(workload.name)]
+        found["works"][workload.name] = result = play(workload, players, rounds)
+        show(result)
+    if options.results or not (options.only or options.small):
+        print(f"\nwritten: {about.write('rivals', said, found, options.results).name}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

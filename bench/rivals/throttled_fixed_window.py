@@ -1,0 +1,14 @@
+"""throttled-py, in its memory store, which by default would hold 1,024 keys: a fixed window."""
+
+from datetime import timedelta
+
+from throttled import MemoryStore, Throttled, rate_limiter
+
+name = "throttled-py, fixed window"
+distribution = "throttled-py"
+hit = "ok = not throttled.limit(key).limited"
+
+
+def setup(limit, seconds):
+    quota = rate_limiter.per_duration(timedelta(seconds=seconds), limit)
+    return {"throttled": Throttled(using="fixed_window", quota=quota, store=MemoryStore(options={"MAX_SIZE": 10**9}))}
