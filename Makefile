@@ -25,10 +25,10 @@ SOURCES := $(wildcard goblin/*.pyx goblin/*.pxd goblin/*.h) setup.py pyproject.t
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help build demo test c-test py-test bench ratios copy sanitize types package fuzz soak clean distclean
+.PHONY: help build demo test c-test py-test bench bench-quick bench-report ratios instructions copy sanitize types package fuzz soak clean distclean
 
 help: ## this list
-	@sed -n 's/^\([a-z][a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
+	@sed -n 's/^\([a-z][a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
 
 # --- set-up --------------------------------------------------------------------------------------------------------
 
@@ -74,11 +74,31 @@ c-test: ## the hash table alone, with sanitizers and an allocator that fails
 py-test: $(BUILT) ## pytest alone; ARGS="-k expire" goes to it
 	@$(UNDER) $(VENV)/bin/pytest $(ARGS)
 
-bench: $(BUILT) ## pytest-benchmark, about a minute
+# The rivals and matplotlib, only where they are asked for. A rival that cannot be installed does not keep the others out.
+$(VENV)/.bench: pyproject.toml | $(VENV)/.installed
+	@echo "make: installing what goblin is measured beside"
+	@sed -n '/^bench = \[/,/^]/s/^ *"\(.*\)",.*/\1/p' pyproject.toml | while read -r rival; do \
+	  $(PIP_INSTALL) "$$rival" || echo "make: not installed: $$rival" >&2; done
+	@touch $@
+
+$(VENV)/.docs: pyproject.toml | $(VENV)/.installed
+	@sed -n 's/^docs = \["\(.*\)"\]/\1/p' pyproject.toml | xargs $(PIP_INSTALL)
+	@touch $@
+
+bench: $(BUILT) $(VENV)/.bench ## all figures that are published, into bench/results/; under ten minutes, alone on the machine
+	@$(VENV)/bin/python bench/run.py $(ARGS)
+
+bench-report: $(VENV)/.docs ## docs/performance.md and its pictures, from bench/results/; ARGS=--check only compares
+	@$(VENV)/bin/python bench/report.py $(ARGS)
+
+bench-quick: $(BUILT) ## pytest-benchmark: the headline calls, and the rivals that are installed; about a minute
 	@$(VENV)/bin/pytest bench/ --benchmark-only $(ARGS)
 
-ratios: $(BUILT) ## goblin against an empty method and a dict, measured in turn on one core
+ratios: $(BUILT) ## goblin against an empty method and a dict, measured in turn on one core; and the targets
 	@$(VENV)/bin/python bench/ratios.py $(ARGS)
+
+instructions: $(BUILT) ## instructions per call, by valgrind, beside those in bench/instructions.json; ARGS=--update
+	@$(VENV)/bin/python bench/instructions.py $(ARGS)
 
 # --- what the gate runs beside that --------------------------------------------------------------------------------
 
