@@ -74,8 +74,11 @@ def pin():
 
 
 def begin(core=None):
-    # Without folders: where somebody keeps the checkout or the interpreter is nobody's business.
+    # Without folders: where somebody keeps the checkout, the interpreter or the results is nobody's business.
     script, *arguments = sys.argv
+    if "--results" in arguments:
+        where = arguments.index("--results")
+        del arguments[where : where + 2]
     return {
         "command": " ".join(["python", f"bench/{Path(script).name}", *arguments]),
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),

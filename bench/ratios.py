@@ -26,19 +26,18 @@ def measure(work, rounds):
         about.progress(f"{work.name}: {contender.name}")
         contender.loop(*next(arguments[contender.name]))
     times = {contender.name: [] for contender in work.contenders}
+    gc.disable()  # as in timeit; none of these leaves anything for it
     for turn in range(rounds):
         about.progress(f"{work.name}: round {turn + 1} of {rounds}")
         # Whoever goes first finds the caches as the last one left them: change who that is.
         first = turn % len(work.contenders)
         for contender in work.contenders[first:] + work.contenders[:first]:
             store, keys = next(arguments[contender.name])
-            gc.collect()
-            gc.disable()
             start = time.perf_counter_ns()
             contender.loop(store, keys)
             times[contender.name].append((time.perf_counter_ns() - start) / len(keys))
-            gc.enable()
             del store, keys
+    gc.enable()
     return times
 
 
