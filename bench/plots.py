@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "docs" / "plots"))
+sys.path.append(str(ROOT / "docs" / "plots"))
 
 GOBLIN, DICT, OTHERS = "#1f83c4", "#e07020", "#8c959f"
 SHADES = [DICT, "#2f9e6e", "#a36ad1"]
@@ -97,13 +97,14 @@ def draw_rivals(pyplot, data):
     )  # fmt: skip
     for axes in grid.flat[len(data) :]:
         axes.set_visible(False)
-    for axes, (text, rows) in zip(grid.flat, data.items()):
+    most = max(ns for rows in data.values() for _, ns in rows)
+    for number, (axes, (text, rows)) in enumerate(zip(grid.flat, data.items())):
         names, medians = zip(*rows)
         axes.barh(names, medians, color=[bar_color(name) for name in names], height=0.72)
         for index, ns in enumerate(medians):
             axes.text(ns * 1.12, index, duration(ns), va="center", fontsize=8)
-        axes.set(xscale="log", xlim=(20, max(medians) * 6), xlabel="time per call (log scale)")
-        axes.set_ylim(len(names) - 0.4, -0.6)
+        axes.set(xscale="log", xlim=(20, most * 6), xlabel="time per call (log scale)")
+        axes.set_ylim(bars[number // 2] - 0.4, -0.6)  # bars of one height, also where they are few
         axes.set_title("\n".join(wrapped(text)), loc="left", fontsize=10, fontweight="bold")
         axes.tick_params(axis="y", length=0, labelsize=8)
         axes.xaxis.set_major_formatter(lambda ns, _: duration(ns))
@@ -155,11 +156,11 @@ def draw_memory(pyplot, data):
         keys, figures = zip(*points)
         keys = [size / 1e6 for size in keys]
         axes.plot(keys, figures, color=color, marker="o", markersize=4)
-        axes.annotate(
-            f"{name}: at most {max(figures):.0f}", (keys[-1], max(figures)), xytext=(0, 6), ha="right",
-            textcoords="offset points", fontsize=9,
-        )  # fmt: skip
+        label = f"{name}:\nat most {max(figures):.0f}"
+        axes.annotate(label, (keys[-1], figures[-1]), xytext=(8, 0), va="center", textcoords="offset points", fontsize=9)
     axes.set(xlabel="keys of 16 bytes, each with a TTL (millions)", ylabel="resident memory per key (bytes)")
+    least, most = (end(points[where][0] for points in data.values()) / 1e6 for end, where in ((min, 0), (max, -1)))
+    axes.set_xlim(least - 0.05 * (most - least), most + 0.35 * (most - least))  # room for the words
     axes.set_ylim(0, 1.12 * max(figure for points in data.values() for _, figure in points))
     return figure
 
