@@ -1,6 +1,7 @@
 """What a figure is published with: machine, versions, commit, load; and the way of results into bench/results/.
 
-Every runner here calls `begin()`, measures, and hands what it found to `write()`: one JSON file for each runner and Python.
+Every runner here calls `begin()`, measures, and hands what it found to `write()`: one JSON file for each runner and
+each Python.
 """
 
 import json

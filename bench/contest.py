@@ -2,10 +2,10 @@
 
     python bench/contest.py [--rounds 7] [--only WORKLOAD] [--results FOLDER] [--small]
 
-Each rival counts for the referee first. Then, for each workload, each has a process of its own, so that nobody's memory,
-threads or garbage weigh on another. All are forked from one that has made the keys, and pinned to one core. A round is
-every rival once, in turn, each with as many calls as fit into its share of time; who begins changes from round to round.
-The garbage collector is off while the clock runs, as in timeit. Needs some 8 GB of memory for the million keys.
+Each rival counts for the referee first. Then, for each workload, each has a process of its own, so that nobody's
+memory, threads or garbage weigh on another. All are forked from one that has made the keys, and pinned to one core. A
+round is every rival once, in turn, each with as many calls as fit into its share of time; who begins changes from round
+to round. The garbage collector is off, as in timeit. Needs some 8 GB of memory.
 """
 
 import argparse
@@ -39,12 +39,9 @@ def fill(rival, names, loop, keys):
 
 
 def timed(loop, items):
-    gc.disable()
     start = time.perf_counter_ns()
     ok = loop(items)
-    took = time.perf_counter_ns() - start
-    gc.enable()
-    return took, ok
+    return time.perf_counter_ns() - start, ok
 
 
 def calls_for(loop, sequence, seconds):
@@ -61,6 +58,7 @@ def calls_for(loop, sequence, seconds):
 def player(pipe, rival, workload):
     """The process of one rival: says how it is, then plays a round whenever it is told to."""
     names = {}
+    gc.disable()
     try:
         keys, sequence = made(workload)
         names = rival.module.setup(workload.limit, workload.seconds)
@@ -84,7 +82,8 @@ def player(pipe, rival, workload):
     except Exception as error:
         pipe.send(("failed", f"{type(error).__name__}: {error}"))
     finally:
-        referee.close(rival.module, names) if names else None
+        if names:
+            referee.close(rival.module, names)
 
 
 def play(workload, players, rounds):

@@ -5,9 +5,9 @@
 
 One run under `valgrind --tool=callgrind`. Each call is made N times, then 2N times; the difference, divided by N, is
 free of what starting costs. The loop around the call is in it, so the empty method is the floor. Where the table has a
-row for this compiler, CPython, libc and Cython, a count that is off by more than 3 % fails, and otherwise the counts are
-printed. valgrind hides the vDSO: a clock read is a system call there, of which only the way into the kernel counts, and
-that is the same every time.
+row for this compiler, CPython, libc and Cython, a count that is off by more than 3 % fails; elsewhere the counts are
+only printed. valgrind hides the vDSO: a clock read is a system call there, of which only the way into the kernel
+counts, and that is the same every time.
 """
 
 import argparse
@@ -50,7 +50,6 @@ def same_build():
 def calls():
     """{name: (loop, store)}"""
     import works
-
     from floor import load_empty
 
     import goblin
@@ -123,9 +122,7 @@ def counted():
         for number in range(1, 3 * len(names) + 1):
             dump = Path(f"{folder}/out.{number}").read_text(encoding="utf-8", errors="replace")
             sums.append(int(re.search(r"^summary: (\d+)", dump, re.MULTILINE)[1]))
-    return {
-        name: round((sums[3 * number + 2] - sums[3 * number + 1]) / ROUND, 1) for number, name in enumerate(names)
-    }
+    return {name: round((sums[3 * number + 2] - sums[3 * number + 1]) / ROUND, 1) for number, name in enumerate(names)}
 
 
 def off(before, now):
@@ -157,7 +154,10 @@ def main():
     if options.program:
         return program()
     if not shutil.which("valgrind"):
-        print("instructions are counted by valgrind, which is not here; on Debian: apt-get install valgrind", file=sys.stderr)
+        print(
+            "instructions are counted by valgrind, which is not here; on Debian: apt-get install valgrind",
+            file=sys.stderr,
+        )
         return 2
     build, rows, now = same_build(), read(), counted()
     print("; ".join(build.values()))

@@ -6,8 +6,8 @@
   * live: increx on a million live keys in random order;
   * expiring: increx on 100,000 live keys, while a million others reach their deadline all at once.
 
-Each in fresh processes, whose medians are printed. Calls during which the core was given to another process are dropped.
-What the machine under a virtual machine takes away cannot be seen from inside, and stays in.
+Each in fresh processes, whose medians are printed. Calls during which the core was given to another process are
+dropped. What the machine under a virtual machine takes away cannot be seen from inside, and stays in.
 """
 
 import argparse
@@ -127,7 +127,7 @@ def judged(found):
     for situation, figure, at_most in AIMS:
         middle = statistics.median(run[figure] for run in found[situation])
         yield {
-            "mark": "P7", "text": f"{situation}: {figure}, us", "figure": middle / 1_000, "at_most": at_most / 1_000,
+            "mark": "P7", "text": f"{situation}: {figure}, µs", "figure": middle / 1_000, "at_most": at_most / 1_000,
             "verdict": "ok" if middle <= at_most else "missed",
         }  # fmt: skip
 
@@ -154,7 +154,9 @@ def main():
         about.progress_ends()
         middle = {name: statistics.median(run[name] for run in found[situation]) for name in (*PARTS, "longest")}
         dropped = sum(run["dropped"] for run in found[situation])
-        print(f"{situation:14}" + "".join(f"{ns / 1_000:10.2f}" for ns in middle.values()) + f"{dropped:10}", flush=True)
+        print(
+            f"{situation:14}" + "".join(f"{ns / 1_000:10.2f}" for ns in middle.values()) + f"{dropped:10}", flush=True
+        )
     rows = list(judged(found))
     for row in rows:
         print("{mark:5}{text:40}{figure:10.2f}, at most {at_most:g}: {verdict}".format(**row))

@@ -1,5 +1,8 @@
-"""The chapter of docs/performance.md that says where goblin loses: every case in the results in which a rival, the dict idiom
-or a dict of tuples is faster, smaller or smoother, and every target that is missed."""
+"""The chapter of docs/performance.md that says where goblin loses.
+
+Every case in the results in which a rival, the dict idiom or a dict of tuples is faster, smaller or smoother, and every
+target that is missed.
+"""
 
 import statistics
 
@@ -18,7 +21,7 @@ def to_rivals(data):
     for work in data["works"].values():
         medians = {name: statistics.median(ns) for name, ns in work["ns"].items()}
         for name, ns in sorted(medians.items(), key=lambda item: item[1]):
-            slower = {ours: time for ours, time in medians.items() if is_goblin(ours) and time > ns}
+            slower = {ours: time for ours, time in sorted(medians.items()) if is_goblin(ours) and time > ns}
             if not is_goblin(name) and slower:
                 than = ", ".join(f"{ours.removeprefix('goblin ')} {duration(time)}" for ours, time in slower.items())
                 yield f"{work['text']}: {name} takes {duration(ns)}, less than {than}"
@@ -33,7 +36,8 @@ def to_dicts(data):
             if "goblin" in times and name in times:
                 ours, theirs = statistics.median(times["goblin"]), statistics.median(times[name])
                 if theirs < ours:
-                    yield f"{work}: {text} takes {duration(theirs)}, goblin {duration(ours)} ({ours / theirs:.2f} times)"
+                    times_as_long = f"{ours / theirs:.2f} times"
+                    yield f"{work}: {text} takes {duration(theirs)}, goblin {duration(ours)} ({times_as_long})"
         ratelimit = statistics.median(times.get("decorated by ratelimit", [float("inf")]))
         for name in ("decorated function", "decorated, key={user}"):
             if name in times and ratelimit < statistics.median(times[name]):
@@ -43,7 +47,9 @@ def to_dicts(data):
 
 def to_growing_dict(data):
     for part in LATENCY_PARTS:
-        ours, theirs = (statistics.median(run[part] for run in data["runs"][name]) for name in ("growing", "dict growing"))
+        ours, theirs = (
+            statistics.median(run[part] for run in data["runs"][name]) for name in ("growing", "dict growing")
+        )
         if theirs < ours:
             yield f"growing, {part}: a dict {duration(theirs)}, goblin {duration(ours)}"
 
@@ -58,7 +64,8 @@ def to_smaller(data):
 def missed(data):
     for row in data.get("targets", ()):
         if row["verdict"] == "missed":
-            yield f"{row['mark']}, {row['text']}: {row.get('median', row.get('figure')):.2f}, aimed at {row['at_most']:g}"
+            figure = row.get("median", row.get("figure"))
+            yield f"{row['mark']}, {row['text']}: {figure:.2f}, aimed at {row['at_most']:g}"
 
 
 def of(results):
@@ -72,8 +79,9 @@ def of(results):
 def chapter(results):
     yield "## Where goblin loses"
     yield ""
-    yield "All cases in the results, found by comparing medians. What no figure shows: a server counts for several processes, which"
-    yield "goblin does not; a log of hits, as PyrateLimiter keeps it, knows the time of each; and the dict idiom is one line."
+    yield "All cases in the results, found by comparing medians. What no figure shows: a server counts for several"
+    yield "processes, which goblin does not; a log of hits, as PyrateLimiter keeps it, knows the time of each; and a"
+    yield "dict is one line."
     yield ""
     for tag, of_python in results.items():
         sentences = of(of_python)

@@ -2,7 +2,7 @@
 
     python bench/memory.py [--results FOLDER] [--small]
 
-  * bytes per key: 16-byte keys with a TTL, measured at nine sizes over a doubling from a million, since maps grow in steps;
+  * bytes per key: 16-byte keys with a TTL, at nine sizes over a doubling from a million, since maps grow in steps;
   * churn: 10,000,000 short-lived keys through 100,000 live ones;
   * a burst of a million keys that expire, then hits on 100 others.
 
@@ -105,7 +105,9 @@ def churn(keys, live):
         clock.advance_ns(step_ns)
         if (number + 1) % (keys // 10) == 0:
             stored, alive = len(store), sum(1 for _ in store)
-            found.append({"keys": number + 1, "mib": round((rss() - before) / 2**20, 2), "stored": stored, "live": alive})
+            found.append(
+                {"keys": number + 1, "mib": round((rss() - before) / 2**20, 2), "stored": stored, "live": alive}
+            )
     return found
 
 
@@ -124,7 +126,7 @@ def burst(keys):
     clock.advance(TTL)
     found, hits = [], 0
     # Each 64th call looks at eight entries at least, so all are gone after eight hits for each key of the burst.
-    for part in range(17):
+    for _part in range(17):
         stored, alive = len(store), sum(1 for _ in store)
         found.append({"hits": hits, "mib": round((rss() - before) / 2**20, 2), "stored": stored, "live": alive})
         for _ in range(keys // 200):
@@ -182,7 +184,9 @@ def main():
         found["bytes_per_key"][name] = sizes
         figures = [figure for _, figure in sizes]
         about.progress_ends()
-        print(f"{name:28} bytes per key: worst {max(figures):7.1f}, mean {sum(figures) / len(figures):7.1f}", flush=True)
+        print(
+            f"{name:28} bytes per key: worst {max(figures):7.1f}, mean {sum(figures) / len(figures):7.1f}", flush=True
+        )
     about.progress("memory: churn")
     found["churn"] = in_fresh_process("churn", 10_000_000 // scale, 100_000 // scale)
     about.progress("memory: a burst")

@@ -1,7 +1,7 @@
-"""The pictures of docs/performance.md, drawn from the results alone. `report.py` calls it; it wants matplotlib (extra `docs`).
+"""The pictures of docs/performance.md, drawn from the results alone. `report.py` calls it; it wants matplotlib.
 
-Each picture is a pair of functions: what it shows, as data (its digest goes into the SVG, so that `--check` and a test can
-tell without matplotlib whether it is of today's results), and how that is drawn.
+Each picture is a pair of functions: what it shows, as data (its digest goes into the SVG, so that `--check` and a test
+can tell without matplotlib whether it is of today's results), and how that is drawn.
 """
 
 import hashlib
@@ -141,7 +141,10 @@ def draw_latency(pyplot, data):
     for (curve, points), (color, dashes) in zip(data.items(), looks):
         axes.plot(*zip(*points), color=color, linestyle=dashes, linewidth=1.8, label=curve)
     axes.set(
-        xscale="log", yscale="log", xlabel="one call in so many (log scale) ...", ylabel="... takes at least (log scale)"
+        xscale="log",
+        yscale="log",
+        xlabel="one call in so many (log scale) ...",
+        ylabel="... takes at least (log scale)",
     )
     axes.xaxis.set_major_formatter(lambda one_in, _: f"{one_in:,.0f}")
     axes.yaxis.set_major_formatter(lambda ns, _: duration(ns))
@@ -157,7 +160,9 @@ def draw_memory(pyplot, data):
         keys = [size / 1e6 for size in keys]
         axes.plot(keys, figures, color=color, marker="o", markersize=4)
         label = f"{name}:\nat most {max(figures):.0f}"
-        axes.annotate(label, (keys[-1], figures[-1]), xytext=(8, 0), va="center", textcoords="offset points", fontsize=9)
+        axes.annotate(
+            label, (keys[-1], figures[-1]), xytext=(8, 0), va="center", textcoords="offset points", fontsize=9
+        )
     axes.set(xlabel="keys of 16 bytes, each with a TTL (millions)", ylabel="resident memory per key (bytes)")
     least, most = (end(points[where][0] for points in data.values()) / 1e6 for end, where in ((min, 0), (max, -1)))
     axes.set_xlim(least - 0.05 * (most - least), most + 0.35 * (most - least))  # room for the words
@@ -204,6 +209,8 @@ def save(name, results, path):
     """The SVG, with a rule for readers whose system is dark."""
     from algorithms import in_the_dark, shortened
 
-    draw(name, results).savefig(path, metadata={"Date": None, "Creator": None, "Description": f"data {digest(name, results)}"})
+    draw(name, results).savefig(
+        path, metadata={"Date": None, "Creator": None, "Description": f"data {digest(name, results)}"}
+    )
     svg = in_the_dark(shortened(path.read_text(encoding="utf-8")))
     path.write_text("".join(f"{line.rstrip()}\n" for line in svg.splitlines()), encoding="utf-8")

@@ -16,7 +16,9 @@ REFUSED = 3
 
 def compiled(module, names, line=None, variable="key", before=""):
     """A function of a sequence: the line for each key, in a loop, with the names that setup() gave as its locals."""
-    source = f"def loop(items, {', '.join(names)}):\n    for {variable} in items:\n        {before}{line or module.hit}\n"
+    source = (
+        f"def loop(items, {', '.join(names)}):\n    for {variable} in items:\n        {before}{line or module.hit}\n"
+    )
     space = {}
     exec(compile(source + "    return ok\n", f"<{module.__name__}>", "exec"), space)
     return lambda items: space["loop"](items, **names)

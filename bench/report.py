@@ -11,6 +11,7 @@ One column for each Python whose results are there; the pictures are of the firs
 import argparse
 import json
 import statistics
+import textwrap
 from pathlib import Path
 
 import losses
@@ -28,12 +29,28 @@ def read(folder):
         if runner in (*RUNNERS, "scaling"):
             found.setdefault(tag, {})[runner] = json.loads(path.read_text(encoding="utf-8"))
     if (Path(folder) / "scaling.json").exists():  # of one Python, which it names itself
-        found.setdefault("scaling", {})["scaling"] = json.loads((Path(folder) / "scaling.json").read_text(encoding="utf-8"))
-    return dict(sorted(found.items(), key=lambda item: [int(part) for part in item[0].rstrip("t").split(".") if part.isdigit()]))
+        found.setdefault("scaling", {})["scaling"] = json.loads(
+            (Path(folder) / "scaling.json").read_text(encoding="utf-8")
+        )
+    return {tag: found[tag] for tag in sorted(found, key=version_of)}
+
+
+def version_of(tag):
+    """For sorting: 3.9 before 3.14, and 3.14 before 3.14t."""
+    return [int(part) for part in tag.rstrip("t").split(".") if part.isdigit()], tag
 
 
 def table(head, rows):
-    return ["| " + " | ".join(head) + " |", "|---" * len(head) + "|", *("| " + " | ".join(row) + " |" for row in rows), ""]
+    return [
+        "| " + " | ".join(head) + " |",
+        "|---" * len(head) + "|",
+        *("| " + " | ".join(row) + " |" for row in rows),
+        "",
+    ]
+
+
+def prose(*parts):
+    return [*textwrap.wrap(" ".join(parts), 120, break_on_hyphens=False), ""]
 
 
 def spread(times, show=duration):
@@ -61,8 +78,7 @@ def pythons(tags):
 def how(results):
     yield "## How it was measured"
     yield ""
-    yield "`make bench`, then `make bench-report`; `make bench` installs the rivals. The runners, in order:"
-    yield ""
+    yield from prose("`make bench`, then `make bench-report`; `make bench` installs the rivals. The runners, in order:")
     rows = []
     for tag, of in results.items():
         for runner in RUNNERS:
@@ -72,7 +88,7 @@ def how(results):
                 commit = about["commit"] + (", changed" if about["changed"] else "")
                 rows.append([f"`{about['command']}`", tag, about["date"], commit, load, f"{about['took_seconds']} s"])
     yield from table(["command", "CPython", "date", "commit", "load before / after", "took"], rows)
-    abouts = {tag: next(of[runner]["about"] for runner in RUNNERS if runner in of) for tag, of in results.items() if tag != "scaling"}
+    abouts = {tag: next(of[runner]["about"] for runner in RUNNERS if runner in of) for tag, of in results.items()}
     facts = {
         "machine": lambda a: f"{a['cpu']}, {a['cpus']} cores, {a['memory_gib']} GiB, {a['machine']}",
         "kernel, C library": lambda a: f"{a['kernel']}, {a['libc']}",
@@ -80,10 +96,13 @@ def how(results):
         "goblin": lambda a: f"{a['goblin']}, Cython {a['cython']}, {a['compiler']}",
         "pinned to core": lambda a: str(a["core"]),
     }
-    yield from table(["", *pythons(abouts)], [[name, *(fact(a) for a in abouts.values())] for name, fact in facts.items()])
-    yield "Figures are medians. In brackets stands the spread: the least and the most of the rounds, or, of a ratio, its"
-    yield "quartiles. Contenders are timed in turn, round after round, and ratios are taken within a round."
-    yield ""
+    yield from table(
+        ["", *pythons(abouts)], [[name, *(fact(a) for a in abouts.values())] for name, fact in facts.items()]
+    )
+    yield from prose(
+        "Figures are medians. In brackets stands the spread: the least and the most of the rounds, or, of a ratio,",
+        "its quartiles. Contenders are timed in turn, round after round, and ratios are taken within a round.",
+    )
 
 
 def target_cell(row):
@@ -97,19 +116,20 @@ def target_cell(row):
 def aims(results):
     yield "## What is aimed at"
     yield ""
-    yield "The yardsticks are an empty Cython method of the same signature, which no counter can undercut, and what one would"
-    yield "otherwise write: the dict idiom `d[key] = d.get(key, 0) + 1`, which forgets nothing and has no lock."
-    yield ""
+    yield from prose(
+        "The yardsticks are an empty Cython method of the same signature, which no counter can undercut, and what one",
+        "would otherwise write: the dict idiom `d[key] = d.get(key, 0) + 1`, which forgets nothing and has no lock.",
+    )
     rows = {}
     for runner in RUNNERS:
         for tag, data in chosen(results, runner).items():
             for row in data.get("targets", ()):
                 most = "-" if row["at_most"] is None else f"{row['at_most']:g}"
                 rows.setdefault((row["mark"], row["text"], most), {})[tag] = target_cell(row)
-    tags = [tag for tag in results if tag != "scaling"]
+    ordered = sorted(rows.items(), key=lambda item: int(item[0][0].removeprefix("P")))
     yield from table(
-        ["", "ratio or figure", "at most", *pythons(tags)],
-        [[*label, *(cells.get(tag, "-") for tag in tags)] for label, cells in rows.items()],
+        ["", "ratio or figure", "at most", *pythons(results)],
+        [[*label, *(cells.get(tag, "-") for tag in results)] for label, cells in ordered],
     )
 
 
@@ -118,10 +138,11 @@ def rivals(results):
     yield ""
     yield "![Time per call by library and workload](performance-rivals.svg)"
     yield ""
-    yield "Each counts correctly first: a limit of N admits exactly N hits and refuses the next, two keys are apart, and the"
-    yield "period ends. All get the same keys in the same order, each in a process of its own; slower ones get fewer calls. The"
-    yield "algorithms differ, and so does what they offer beside."
-    yield ""
+    yield from prose(
+        "Each counts correctly first: a limit of N admits exactly N hits and refuses the next, two keys are apart,",
+        "and the period ends. All get the same keys in the same order, each in a process of its own; slower ones get",
+        "fewer calls. The algorithms differ, and so does what they offer beside.",
+    )
     data = chosen(results, "rivals")
     for work in dict.fromkeys(work for of in data.values() for work in of["works"]):
         text = next(of["works"][work]["text"] for of in data.values() if work in of["works"])
@@ -138,12 +159,11 @@ def rivals(results):
         yield from table(["time per call", *pythons(tags)], rows)
     for tag, of in data.items():
         versions = ", ".join(sorted({version for version in of["versions"].values() if version}))
-        yield f"Versions under CPython {tag}: {versions}. {of['rounds']} rounds."
+        yield from prose(f"Versions under CPython {tag}: {versions}. {of['rounds']} rounds.")
         for name, why in of["missing"].items():
-            yield f"**Missing** under CPython {tag}: {name} ({why})."
+            yield from prose(f"**Missing** under CPython {tag}: {name} ({why}).")
         for name, why in of["wrong"].items():
-            yield f"**Not timed, since it counts wrong**, under CPython {tag}: {name}: {why}."
-        yield ""
+            yield from prose(f"**Not timed, since it counts wrong**, under CPython {tag}: {name}: {why}.")
 
 
 def keys(results):
@@ -162,8 +182,7 @@ def keys(results):
 
     tags, rows = columns(results, "ratios", rows_of)
     yield from table(["time per call", *pythons(tags)], rows)
-    yield "The rest of the works, with 64 keys in rotation and with new keys:"
-    yield ""
+    yield from prose("The rest of the works, with 64 keys in rotation and with new keys:")
 
     def others(data):
         return {
@@ -182,9 +201,11 @@ def latency(results):
     yield ""
     yield "![Tail of the time per call](performance-latency.svg)"
     yield ""
-    yield "Each call is stamped by a compiled loop, and so includes the cost of a stamp (in the last row). Calls during which the"
-    yield "core was given to another process are dropped. Medians over fresh processes, with the least and the most of them."
-    yield ""
+    yield from prose(
+        "Each call is stamped by a compiled loop, and so includes the cost of a stamp (in the last row). Calls during",
+        "which the core was given to another process are dropped. Medians over fresh processes, with the least and",
+        "the most of them.",
+    )
 
     def rows_of(data):
         found = {}
@@ -204,8 +225,10 @@ def memory(results):
     yield ""
     yield "![Bytes per key against the number of keys](performance-memory.svg)"
     yield ""
-    yield "Resident memory (RSS) of a fresh process, at nine sizes over a doubling; the worst, and the least, bytes per key:"
-    yield ""
+    yield from prose(
+        "Resident memory (RSS) of a fresh process, at nine sizes over a doubling; the worst, and the least, bytes per",
+        "key:",
+    )
 
     def rows_of(data):
         cells = {}
@@ -220,34 +243,43 @@ def memory(results):
         flow, after = data["churn"], data["burst"]
         most = max(losses.dead_share(row) for row in flow[1:])
         gone = next((row for row in after if losses.dead_share(row) <= 0.10), None)
-        yield f"CPython {tag}: {flow[-1]['keys']:,} short-lived keys passed through {flow[-1]['live']:,} live ones; after a tenth"
-        yield f"of them the store took {flow[0]['mib']:.1f} MiB, later at most {max(row['mib'] for row in flow):.1f} MiB, and of its"
-        yield f"entries at most {most:.1%} were dead. After a burst of {after[0]['stored'] - after[0]['live']:,} keys that had"
-        yield f"expired ({after[0]['mib']:.1f} MiB),"
-        if gone:
-            yield f"{gone['hits']:,} hits on 100 other keys left at most a tenth dead ({gone['mib']:.1f} MiB), and"
-        yield f"{after[-1]['hits']:,} left {losses.dead_share(after[-1]):.1%} ({after[-1]['mib']:.1f} MiB)."
-        yield ""
+        passed = (
+            f"CPython {tag}: {flow[-1]['keys']:,} short-lived keys passed through {flow[-1]['live']:,} live ones; after"
+            f" a tenth of them the store took {flow[0]['mib']:.1f} MiB, later at most"
+            f" {max(row['mib'] for row in flow):.1f} MiB, and of its entries at most {most:.1%} were dead."
+        )
+        hits = (
+            f"After a burst of {after[0]['stored'] - after[0]['live']:,} keys that had expired"
+            f" ({after[0]['mib']:.1f} MiB), {after[-1]['hits']:,} hits on 100 other keys left"
+            f" {losses.dead_share(after[-1]):.1%} of the entries dead ({after[-1]['mib']:.1f} MiB)"
+        )
+        soon = f"; after {gone['hits']:,} it was at most a tenth." if gone else "."
+        yield from prose(passed, hits + soon)
 
 
 def threads(results):
     for tag, data in chosen(results, "scaling").items():
         yield "## Threads"
         yield ""
-        yield f"`bench/scaling.py`{'' if tag == 'scaling' else f', CPython {tag}'}: calls a second of two threads, divided by"
-        yield "those of one; 2.00 would be perfect."
-        yield ""
+        whose = "`bench/scaling.py`" if tag == "scaling" else f"`bench/scaling.py`, CPython {tag}"
+        yield from prose(f"{whose}: calls a second of two threads, divided by those of one; 2.00 would be perfect.")
         rows = data["rows"]
-        cells = [[row["work"], f"{row['one_thread_ns']:.1f} ns", "{ratio:.2f} ({low:.2f} to {high:.2f})".format(**row)] for row in rows]
+        cells = [
+            [row["work"], f"{row['one_thread_ns']:.1f} ns", "{ratio:.2f} ({low:.2f} to {high:.2f})".format(**row)]
+            for row in rows
+        ]
         yield from table(["", "one thread, a call", "two threads / one (quartiles)"], cells)
 
 
 def page(results):
-    measured = {tag: of for tag, of in results.items() if tag != "scaling"}
+    # Of the others only threads are known.
+    measured = {tag: of for tag, of in results.items() if of.keys() & set(RUNNERS)}
     lines = ["# Performance", "", "<!-- Made by `make bench-report` from bench/results/: do not edit. -->", ""]
-    lines += ["Every figure here comes from the JSON in [bench/results](../bench/results), and so do the pictures. They are of one"]
-    lines += ["machine, and say little about another; the ratios say more. Where goblin loses stands [below](#where-goblin-loses)."]
-    lines += [""]
+    lines += prose(
+        "Every figure here comes from the JSON in [bench/results](../bench/results), and so do the pictures, which are",
+        f"of CPython {next(iter(measured), '-')}. They are of one machine, and say little about another; the ratios say",
+        "more. Where goblin loses stands [below](#where-goblin-loses).",
+    )
     lines += aims(measured)
     chapters = {"rivals": rivals, "ratios": keys, "latency": latency, "memory": memory}
     for runner, chapter in chapters.items():

@@ -2,9 +2,9 @@
 
     python bench/run.py [--results FOLDER] [--small]
 
-Runs the runners of this folder one after the other, each as a program of its own; each writes its JSON into bench/results/.
-Nothing else should run on the machine meanwhile: the load before and after stands in the JSON. Free-threaded Pythons have
-`bench/scaling.py` beside. `make bench-report` makes the page and the pictures of what was written.
+Runs the runners of this folder one after the other, each as a program of its own; each writes its JSON into
+bench/results/. Nothing else should run on the machine meanwhile: the load before and after stands in the JSON.
+Free-threaded Pythons have `bench/scaling.py` beside. `make bench-report` makes the page and the pictures of what was written.
 """
 
 import argparse

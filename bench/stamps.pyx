@@ -1,5 +1,5 @@
-"""A loop that stamps each call with the exact clock, so that the longest one is seen: compiled, since a loop in Python would
-add pauses of its own. Built by floor.py as the core is. Linux only.
+"""A loop that stamps each call with the exact clock, so that the longest one is seen: compiled, since a loop in Python
+would add pauses of its own. Built by floor.py as the core is. Linux only.
 
 A call during which the core was given to another process says nothing about the call. The kernel counts such switches
 (getrusage, ru_nivcsw). Asking costs about as much as a call, so it is asked after each call that took longer than

@@ -51,7 +51,9 @@ TARGETS = [
         of("goblin", "dict of tuples"), 1.0,
     ),
     Target("P9", "fixed_window / increx", LIMITS, of("fixed_window", "increx"), 1.3),
-    Target("P9", "sliding_window / increx on the exact clock", LIMITS, of("sliding_window", "increx, exact clock"), 1.2),
+    Target(
+        "P9", "sliding_window / increx on the exact clock", LIMITS, of("sliding_window", "increx, exact clock"), 1.2,
+    ),
     Target("P9", "gcra / increx on the exact clock", LIMITS, of("gcra", "increx, exact clock"), 1.2),
     Target("P10", "RateLimiter.allow / increx", LIMITS, of("RateLimiter.allow", "increx"), 4.0),
     Target("P10", "RateLimiter.hit / increx", LIMITS, of("RateLimiter.hit", "increx")),

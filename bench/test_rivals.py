@@ -1,6 +1,6 @@
 """`pytest bench/ --benchmark-only`: the rivals that are installed, on one hot key; each counts for the referee first.
 
-Times are of a round of so many calls as the table's title says. `make bench` has the other workloads, in turn, one core.
+Times are of a round of so many calls as the table's title says. `make bench` has the other workloads, in turn.
 """
 
 import functools

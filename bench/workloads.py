@@ -1,4 +1,4 @@
-"""The workloads that the rivals are timed on: which keys come, in which order; the same for all of them, made beforehand.
+"""The workloads that the rivals are timed on: which keys come, in which order; the same for all, made beforehand.
 
 A rival that is slow gets fewer calls of the same sequence, never another one.
 """
@@ -54,8 +54,8 @@ def fresh(size):
     return [], range(1 << 62)
 
 
-# Limits are never reached where hits are to be admitted, and yet as low as that allows: at a billion a day, the bucket of a
-# token bucket's key is full, and forgotten, before its next hit.
+# Limits are never reached where hits are to be admitted, and yet as low as that allows: at a billion a day, a token
+# bucket is full, and forgotten, before its key's next hit.
 HOT = "one hot key, admitted"
 WORKLOADS = [
     Workload("hot", HOT, one_key, 1),

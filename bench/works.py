@@ -215,7 +215,7 @@ def decorated_by_key():
 
 
 def limits():
-    """The limits beside increx, and the decorated call beside the bare one and `ratelimit`'s, where that is installed."""
+    """The limits beside increx, and the decorated call beside the bare one and, where installed, `ratelimit`'s."""
     contenders = [
         Contender("increx", goblin.Counters, increx_loop),
         Contender("increx, exact clock", exact_store, increx_loop),

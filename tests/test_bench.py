@@ -1,5 +1,5 @@
-"""What the benchmarks say of themselves: the referee sees who counts wrong, verdicts follow the figures, the page is of its
-results. No test here measures anything."""
+"""What the benchmarks say of themselves: the referee sees who counts wrong, verdicts follow the figures, the page is of
+its results. No test here measures anything."""
 
 import sys
 import types

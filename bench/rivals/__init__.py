@@ -2,14 +2,15 @@
 
     name            as the tables call it
     setup(limit, seconds)
-                    a fresh limiter that admits `limit` hits for each key in `seconds`, as a dict of the names that `hit` uses
+                    a fresh limiter that admits `limit` hits for each key in `seconds`, as a dict of the names that
+                    `hit` uses
     hit             one line of Python that hits `key` and sets `ok` to whether it was admitted; it is compiled into the
                     loop that is timed, so that nobody pays for a function around the call that a user would not write
 
-A file may say more: `distribution`, whose version is recorded; `works`, the names of the only workloads it takes part in;
-`keyed = False` where there is one count and no key; `refusal`, the exception that a refused hit raises; `probe`, a line
-like `hit` that does not wait where `hit` would; `expires = False` of what never forgets;
-`fill(names, keys)`, a faster way of making many live keys; `close(names)`; `program`, what has to be on the PATH.
+A file may say more: `distribution`, whose version is recorded; `works`, the names of the only workloads it takes part
+in; `keyed = False` where there is one count and no key; `refusal`, the exception that a refused hit raises; `probe`, a
+line like `hit` that does not wait where `hit` would; `expires = False` of what never forgets; `fill(names, keys)`, a
+faster way of making many live keys; `close(names)`; `program`, what has to be on the PATH.
 
 `referee.py` has each count before it is timed. A file that cannot be imported is reported as missing.
 """
@@ -53,4 +54,3 @@ def load_all():
     """Every file of this folder, goblin's first."""
     files = sorted(module.name for module in pkgutil.iter_modules(__path__))
     return [load(file) for file in sorted(files, key=lambda file: not file.startswith("goblin"))]
-

@@ -1,4 +1,4 @@
-"""A fixed window on cachetools' TTL cache, under a lock: a one-element list for each key, since setting rearms the TTL."""
+"""A fixed window on cachetools' TTL cache, under a lock: a list of one for each key, since setting rearms the TTL."""
 
 import threading
 

@@ -33,7 +33,8 @@ def other_cores(process=0):
 def setup(limit, seconds):
     folder = tempfile.mkdtemp(prefix="goblin-bench-")
     socket = os.path.join(folder, "socket")
-    command = ["redis-server", "--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no", "--dir", folder]
+    options = f"--port 0 --unixsocket {socket} --appendonly no --dir {folder}".split()
+    command = ["redis-server", *options, "--save", ""]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     other_cores(server.pid)
     client = redis.Redis(unix_socket_path=socket)
