@@ -277,8 +277,8 @@ def page(results):
     lines = ["# Performance", "", "<!-- Made by `make bench-report` from bench/results/: do not edit. -->", ""]
     lines += prose(
         "Every figure here comes from the JSON in [bench/results](../bench/results), and so do the pictures, which are",
-        f"of CPython {next(iter(measured), '-')}. They are of one machine, and say little about another; the ratios say",
-        "more. Where goblin loses stands [below](#where-goblin-loses).",
+        f"of CPython {next(iter(measured), '-')}. They are of one machine, and say little about another; the ratios",
+        "say more. Where goblin loses stands [below](#where-goblin-loses).",
     )
     lines += aims(measured)
     chapters = {"rivals": rivals, "ratios": keys, "latency": latency, "memory": memory}

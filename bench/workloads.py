@@ -40,7 +40,7 @@ def named(size):
 
 def uniform(size):
     keys = named(size)
-    return keys, random.Random(SEED).choices(keys, k=500_000)
+    return keys, random.Random(SEED).choices(keys, k=1_000_000)
 
 
 def zipf(size):
@@ -59,7 +59,7 @@ def fresh(size):
 HOT = "one hot key, admitted"
 WORKLOADS = [
     Workload("hot", HOT, one_key, 1),
-    Workload("uniform", "100,000 live keys, uniformly", uniform, 100_000, limit=10_000),
+    Workload("uniform", "100,000 live keys, uniformly", uniform, 100_000, limit=10_000, round_seconds=0.3),
     Workload(
         "zipf", f"1,000,000 live keys, Zipf distribution (s = {ZIPF_EXPONENT})", zipf, 1_000_000, limit=10**7,
         seconds=30 * DAY, round_seconds=0.3,
