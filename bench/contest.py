@@ -1,6 +1,6 @@
 """The rivals, timed on the workloads.
 
-    python bench/contest.py [--rounds 7] [--only WORKLOAD] [--results FOLDER] [--small]
+    python bench/contest.py [--rounds 5] [--only WORKLOAD] [--results FOLDER] [--small]
 
 Each rival counts for the referee first. Then, for each workload, each has a process of its own, so that nobody's
 memory, threads or garbage weigh on another. All are forked from one that has made the keys, and pinned to one core. A
@@ -9,6 +9,7 @@ to round. The garbage collector is off, as in timeit. Needs some 8 GB of memory.
 """
 
 import argparse
+import contextlib
 import gc
 import multiprocessing
 import statistics
@@ -96,38 +97,45 @@ def play(workload, players, rounds):
     made(workload)
     gc.collect()
     gc.freeze()
-    fork = multiprocessing.get_context("fork")
     seats, calls, out, ns = {}, {}, {}, {}
-    for rival in players:
-        about.progress(f"{workload.text}: {rival.name}")
-        pipe, theirs = fork.Pipe()
-        process = fork.Process(target=player, args=(theirs, rival, workload))
-        process.start()
-        seats[rival.name] = pipe, process
-        # One after the other: filling together would have them fight for the core.
-        word, value = pipe.recv()
-        if word == "ready":
-            calls[rival.name], ns[rival.name] = value, []
-        else:
-            out[rival.name] = value
-    for turn in range(rounds):
-        order = list(ns)
-        first = turn * len(order) // rounds
-        for name in order[first:] + order[:first]:
-            about.progress(f"{workload.text}: round {turn + 1} of {rounds}")
-            seats[name][0].send("play")
-            word, value = seats[name][0].recv()
-            if word == "played":
-                ns[name].append(value)
+    try:
+        for rival in players:
+            about.progress(f"{workload.text}: {rival.name}")
+            # One after the other: filling together would have them fight for the core.
+            seats[rival.name] = seated(rival, workload)
+            word, value = seats[rival.name].recv()
+            if word == "ready":
+                calls[rival.name], ns[rival.name] = value, []
             else:
-                out[name] = value
-                del ns[name], calls[name]
-    for name, (pipe, process) in seats.items():
-        if name in ns:
-            pipe.send("stop")
-        process.join()
-    made.cache_clear()
+                out[rival.name] = value
+        for turn in range(rounds):
+            order = list(ns)
+            first = turn * len(order) // rounds
+            for name in order[first:] + order[:first]:
+                about.progress(f"{workload.text}: round {turn + 1} of {rounds}")
+                seats[name].send("play")
+                word, value = seats[name].recv()
+                if word == "played":
+                    ns[name].append(value)
+                else:
+                    out[name] = value
+                    del ns[name], calls[name]
+    finally:
+        for pipe in seats.values():
+            with contextlib.suppress(OSError):  # of those that have ended by themselves
+                pipe.send("stop")
+        for process in multiprocessing.active_children():
+            process.join()
+        made.cache_clear()
     return {"text": workload.text, "ns": ns, "calls": calls, "out": out}
+
+
+def seated(rival, workload):
+    """The pipe to a new process for this rival."""
+    fork = multiprocessing.get_context("fork")
+    ours, theirs = fork.Pipe()
+    fork.Process(target=player, args=(theirs, rival, workload)).start()
+    return ours
 
 
 def show(result):
@@ -142,7 +150,7 @@ def show(result):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="", help="workloads whose name contains this")
     about.add_options(parser)
     options = parser.parse_args()
@@ -170,7 +178,8 @@ def main():
         if options.only not in workload.name:
             continue
         players = [r for r in everyone if r.module and r.name not in wrong and r.takes_part_in(workload.name)]
-        found["works"][workload.name] = result = play(workload, players, rounds)
+        result = play(workload, players, min(rounds, workload.most_rounds))
+        found["works"][workload.name] = result
         show(result)
     if options.results or not (options.only or options.small):
         print(f"\nwritten: {about.write('rivals', said, found, options.results).name}")

@@ -159,7 +159,7 @@ def rivals(results):
         yield from table(["time per call", *pythons(tags)], rows)
     for tag, of in data.items():
         versions = ", ".join(sorted({version for version in of["versions"].values() if version}))
-        yield from prose(f"Versions under CPython {tag}: {versions}. {of['rounds']} rounds.")
+        yield from prose(f"Versions under CPython {tag}: {versions}. At most {of['rounds']} rounds.")
         for name, why in of["missing"].items():
             yield from prose(f"**Missing** under CPython {tag}: {name} ({why}).")
         for name, why in of["wrong"].items():

@@ -22,6 +22,7 @@ class Workload(NamedTuple):
     limit: int = MANY
     seconds: int = DAY
     round_seconds: float = 0.15
+    most_rounds: int = 99
     variable: str = "key"
     before: str = ""
     admits: bool = True
@@ -59,7 +60,7 @@ def fresh(size):
 HOT = "one hot key, admitted"
 WORKLOADS = [
     Workload("hot", HOT, one_key, 1),
-    Workload("uniform", "100,000 live keys, uniformly", uniform, 100_000, limit=10_000, round_seconds=0.3),
+    Workload("uniform", "100,000 live keys, uniformly", uniform, 100_000, limit=10_000, round_seconds=0.2),
     Workload(
         "zipf", f"1,000,000 live keys, Zipf distribution (s = {ZIPF_EXPONENT})", zipf, 1_000_000, limit=10**7,
         seconds=30 * DAY, round_seconds=0.3,
@@ -67,7 +68,7 @@ WORKLOADS = [
     Workload("refused", "one hot key, refused", one_key, 1, limit=5, admits=False),
     Workload(
         "churn", "creation and expiry: every call a new key, built by an f-string, that lives 1 s", fresh, 0, seconds=1,
-        round_seconds=1.5, variable="number", before='key = f"rate:user{number:09}"; ',
+        round_seconds=1.2, most_rounds=3, variable="number", before='key = f"rate:user{number:09}"; ',
     ),
     Workload("decorator", "a decorated function, admitted", one_key, 1),
 ]  # fmt: skip
