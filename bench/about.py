@@ -120,14 +120,14 @@ def add_options(parser):
 
 # ---- a line that says how far it is ---------------------------------------------------------------------------------
 
+_began = float(os.environ.get("GOBLIN_BENCH_BEGAN", 0)) or time.time()  # of the whole run, or of this program
 _last = 0.0
 
 
 def progress(text):
     """On a terminal one line that changes; elsewhere a line every ten seconds."""
     global _last
-    began = float(os.environ.get("GOBLIN_BENCH_BEGAN", 0)) or time.time()
-    text = f"{time.time() - began:4.0f} s  {text}"
+    text = f"{time.time() - _began:4.0f} s  {text}"
     if sys.stderr.isatty():
         print(f"\r\x1b[K{text[:110]}", end="", file=sys.stderr, flush=True)
     elif time.monotonic() - _last >= 10:

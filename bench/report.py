@@ -203,8 +203,8 @@ def latency(results):
     yield ""
     yield from prose(
         "Each call is stamped by a compiled loop, and so includes the cost of a stamp (in the last row). Calls during",
-        "which the core was given to another process are dropped. Medians over fresh processes, with the least and",
-        "the most of them.",
+        "which the core was given to another process are dropped; what else the machine adds shows in the tail of the",
+        "empty method. Medians over fresh processes, with the least and the most of them.",
     )
 
     def rows_of(data):
