@@ -1,6 +1,6 @@
 """PyrateLimiter: a log of hits for each key, in memory; a factory of buckets is how it has more keys than one."""
 
-from pyrate_limiter import BucketFactory, InMemoryBucket, Limiter, Rate, RateItem
+from pyrate_limiter import BucketFactory, InMemoryBucket, Limiter, MonotonicClock, Rate, RateItem
 
 name = "PyrateLimiter"
 distribution = "pyrate-limiter"
@@ -9,19 +9,16 @@ hit = "ok = limiter.try_acquire(key, blocking=False)"
 
 class Buckets(BucketFactory):
     def __init__(self, rates):
-        self.rates, self.buckets = rates, {}
+        self.rates, self.buckets, self.clock = rates, {}, MonotonicClock()  # an InMemoryBucket's clock
 
     def wrap_item(self, name, weight=1):
-        return RateItem(name, CLOCK.now(), weight=weight)
+        return RateItem(name, self.clock.now(), weight=weight)
 
     def get(self, item):
         bucket = self.buckets.get(item.name)
         if bucket is None:
             bucket = self.buckets[item.name] = self.create(InMemoryBucket, self.rates)
         return bucket
-
-
-CLOCK = InMemoryBucket([Rate(1, 1)])
 
 
 def setup(limit, seconds):
