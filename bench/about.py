@@ -102,10 +102,10 @@ def begin(core=None):
     }
 
 
-def write(what, about, found, folder=None):
+def write(what, about, found, folder):
     about = {**about, "load_after": load(), "took_seconds": round(time.time() - about["began"])}
     del about["began"]
-    folder = Path(folder or RESULTS)
+    folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{what}-{TAG}.json"
     path.write_text(json.dumps({"about": about, **found}, indent=1) + "\n", encoding="utf-8")
@@ -114,7 +114,7 @@ def write(what, about, found, folder=None):
 
 def add_options(parser):
     """Those that all runners have."""
-    parser.add_argument("--results", metavar="FOLDER", help="where the JSON goes; bench/results/ if not said")
+    parser.add_argument("--results", metavar="FOLDER", help="where to write the JSON; nowhere if not said")
     parser.add_argument("--small", action="store_true", help="tiny sizes: shows that it runs; no figures to publish")
 
 

@@ -181,7 +181,7 @@ def main():
         result = play(workload, players, min(rounds, workload.most_rounds))
         found["works"][workload.name] = result
         show(result)
-    if options.results or not (options.only or options.small):
+    if options.results:
         print(f"\nwritten: {about.write('rivals', said, found, options.results).name}")
     return 1 if wrong else 0
 

@@ -168,7 +168,7 @@ def main():
     rows = list(judged(found))
     for row in rows:
         print("{mark:5}{text:40}{figure:10.2f}, at most {at_most:g}: {verdict}".format(**row))
-    if options.results or not options.small:
+    if options.results:
         stamp = round(load("stamps").clock_ns(), 1)
         file = about.write("latency", said, {"stamp_ns": stamp, "runs": found, "targets": rows}, options.results)
         print(f"written: {file.name}")

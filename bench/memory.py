@@ -198,7 +198,7 @@ def main():
     found["targets"] = judged(found)
     for row in found["targets"]:
         print("{mark:5}{text:66}{figure:10.2f}, at most {at_most}: {verdict}".format(**row))
-    if options.results or not options.small:
+    if options.results:
         print(f"written: {about.write('memory', said, found, options.results).name}")
 
 

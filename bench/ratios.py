@@ -76,7 +76,7 @@ def main():
             show(name, results[name])
     rows = targets.judge(results)
     print("", *targets.lines([row for row in rows if row["verdict"] != "not measured" or not options.only]), sep="\n")
-    if options.results or not (options.only or options.small):
+    if options.results:
         found = {"rounds": options.rounds, "ns_per_call": results, "targets": rows}
         print(f"\nwritten: {about.write('ratios', said, found, options.results).name}")
 

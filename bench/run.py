@@ -1,10 +1,10 @@
 """Everything that is published, under ten minutes: `make bench`.
 
-    python bench/run.py [--results FOLDER] [--small]
+    python bench/run.py [--results FOLDER, else bench/results/] [--small]
 
 Runs the runners of this folder one after the other, each as a program of its own; each writes its JSON into
 bench/results/. Nothing else should run on the machine meanwhile: the load before and after stands in the JSON.
-Free-threaded Pythons have `bench/scaling.py` beside. `make bench-report` makes the page and the pictures of what was written.
+Free-threaded Pythons have `bench/scaling.py` beside. `make bench-report` makes the page and the pictures of it.
 """
 
 import argparse
@@ -24,7 +24,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     about.add_options(parser)
     options = parser.parse_args()
-    arguments = (["--results", options.results] if options.results else []) + (["--small"] if options.small else [])
+    # What is committed is never overwritten by tiny sizes.
+    results = options.results or (None if options.small else about.RESULTS)
+    arguments = (["--results", results] if results else []) + (["--small"] if options.small else [])
     os.environ["GOBLIN_BENCH_BEGAN"] = str(time.time())
     failed = []
     for number, runner in enumerate(RUNNERS, 1):
