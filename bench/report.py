@@ -5,7 +5,9 @@
     python bench/report.py --png FOLDER        # PNGs to look at, light and dark, and nothing else
     python bench/report.py --results FOLDER --docs FOLDER
 
-One column for each Python whose results are there; the pictures are of the first.
+One column for each Python whose results are there; the pictures are of the first. A file scaling.json or
+scaling-3.14t.json is shown too: {"rows": [{"work": "one key", "one_thread_ns": 50.1, "ratio": 1.2, "low": 1.1,
+"high": 1.3}]}.
 """
 
 import argparse

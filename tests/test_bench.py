@@ -1,6 +1,7 @@
 """What the benchmarks say of themselves: the referee sees who counts wrong, verdicts follow the figures, the page is of
 its results. No test here measures anything."""
 
+import json
 import sys
 import types
 from pathlib import Path
@@ -141,6 +142,14 @@ def test_page_and_pictures_are_of_the_results():
     if not results:
         pytest.skip("bench/results/ holds no results")
     assert list(report.stale(results, report.ROOT / "docs")) == [], "run `make bench-report`"
+
+
+def test_page_shows_threads_where_they_were_measured(tmp_path):
+    row = {"work": "one key", "one_thread_ns": 50.12, "ratio": 1.2, "low": 1.1, "high": 1.3}
+    for name in ("scaling", "scaling-3.14t"):
+        (tmp_path / f"{name}.json").write_text(json.dumps({"rows": [row]}), encoding="utf-8")
+    text = report.page(report.read(tmp_path))
+    assert text.count("| one key | 50.1 ns | 1.20 (1.10 to 1.30) |") == 2 and "CPython 3.14t" in text
 
 
 def test_page_without_results_is_none(tmp_path):
