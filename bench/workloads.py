@@ -67,8 +67,8 @@ WORKLOADS = [
     ),
     Workload("refused", "one hot key, refused", one_key, 1, limit=5, admits=False),
     Workload(
-        "churn", "creation and expiry: every call a new key, built by an f-string, that lives 1 s", fresh, 0, seconds=1,
-        round_seconds=1.0, most_rounds=3, variable="number", before='key = f"rate:user{number:09}"; ',
+        "churn", "creation and expiry: every call a new key, built by an f-string, that lives 1 s", fresh, 0, limit=1,
+        seconds=1, round_seconds=1.0, most_rounds=3, variable="number", before='key = f"rate:user{number:09}"; ',
     ),
     Workload("decorator", "a decorated function, admitted", one_key, 1),
 ]  # fmt: skip
