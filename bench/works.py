@@ -28,6 +28,13 @@ def increx_loop(store, keys):
         store.increx(key, SECONDS)
 
 
+def exact_increx_loop(store, keys):
+    # Deadlines this near are never judged by the coarse clock alone: each call reads the exact one. It has looked at
+    # the coarse one before, some 5 ns, and makes a new counter every 90 ms.
+    for key in keys:
+        store.pincrex(key, 90)
+
+
 def incrbound_loop(store, keys):
     for key in keys:
         store.incrbound(key, 1, BOUND)
@@ -193,11 +200,6 @@ def formatted():
     ]
 
 
-def exact_store():
-    """A store whose every `increx` reads the exact clock; so does each, as long as the core knows no other."""
-    return goblin.Counters()
-
-
 def new_limiter():
     return goblin.RateLimiter(goblin.Limit(PLENTY, SECONDS), store=goblin.Counters())
 
@@ -218,7 +220,7 @@ def limits():
     """The limits beside increx, and the decorated call beside the bare one and, where installed, `ratelimit`'s."""
     contenders = [
         Contender("increx", goblin.Counters, increx_loop),
-        Contender("increx, exact clock", exact_store, increx_loop),
+        Contender("increx, exact clock", goblin.Counters, exact_increx_loop),
         Contender("fixed_window", goblin.Counters, fixed_window_loop),
         Contender("sliding_window", goblin.Counters, sliding_window_loop),
         Contender("gcra", goblin.Counters, gcra_loop),
