@@ -114,7 +114,9 @@ cdef inline int as_wide_int64(object value, str name, int64_t *out) except -1:
 cdef inline int as_duration(object value, str name, int64_t unit_ns, Duration *out) except -1:
     """`unit_ns` nanoseconds each if an integer; a timedelta exactly, where it has no fraction of a millisecond."""
     cdef int64_t amount
-    if GOB_UNLIKELY(not PyLong_CheckExact(value) and PyDelta_Check(value)):
+    if GOB_LIKELY(PyLong_CheckExact(value) and gob_small_int(value, &amount)):
+        pass
+    elif PyDelta_Check(value):
         # The C fields: a subclass cannot answer otherwise. At most 999,999,999 days, so milliseconds fit int64.
         if (<timedelta>value).microsecond % 1000:
             raise errors.too_fine(name, value)
@@ -122,7 +124,7 @@ cdef inline int as_duration(object value, str name, int64_t unit_ns, Duration *o
                   + (<timedelta>value).microsecond // 1000)
         unit_ns = NS_PER_MS
     else:
-        as_int64(value, name, &amount)
+        as_wide_int64(value, name, &amount)
     out.fits = not gob_mul_overflows(amount, unit_ns, &out.ns)
     if GOB_UNLIKELY(not out.fits):
         out.ns = -1 if amount < 0 else 1
@@ -160,6 +162,24 @@ cdef inline int as_period(object value, str name, Duration *out) except -1:
     return 0
 
 
+cdef inline object bad_quota(
+    int kind, object limit, int64_t amount, object seconds, bint bad_period, object cost, int64_t cost_value,
+    object burst, int64_t burst_value
+):
+    """The first fault of those that as_quota() has seen, as an exception."""
+    if amount < 0:
+        return errors.below("limit", limit, 0)
+    if bad_period:
+        return errors.not_a_period("seconds", seconds)
+    if cost_value < 0:
+        return errors.below("cost", cost, 0)
+    if burst is not None and burst_value < 1:
+        return errors.below("burst", burst, 1)
+    if kind == SLIDING_WINDOW and amount > MOST_IN_WINDOW:
+        return errors.above("limit", limit, MOST_IN_WINDOW)
+    return errors.bad_time("seconds", seconds, 0)
+
+
 cdef inline int as_quota(
     int kind, object limit, object seconds, object cost, object burst, Quota *out, int64_t *cost_out
 ) except -1:
@@ -176,18 +196,9 @@ cdef inline int as_quota(
     out.burst = out.amount
     if burst is not None:
         as_int64(burst, "burst", &out.burst)
-    if GOB_UNLIKELY(out.amount < 0):
-        raise errors.below("limit", limit, 0)
-    if GOB_UNLIKELY(period.ns <= 0 and not endless):
-        raise errors.not_a_period("seconds", seconds)
-    if GOB_UNLIKELY(cost_out[0] < 0):
-        raise errors.below("cost", cost, 0)
-    if GOB_UNLIKELY(burst is not None and out.burst < 1):
-        raise errors.below("burst", burst, 1)
-    if GOB_UNLIKELY(kind == SLIDING_WINDOW and out.amount > MOST_IN_WINDOW):
-        raise errors.above("limit", limit, MOST_IN_WINDOW)
-    if GOB_UNLIKELY(not period.fits):
-        raise errors.bad_time("seconds", seconds, 0)
+    if GOB_UNLIKELY((out.amount | cost_out[0]) < 0 or (period.ns <= 0 and not endless) or not period.fits
+                    or (burst is not None and out.burst < 1) or (kind == SLIDING_WINDOW and out.amount > MOST_IN_WINDOW)):
+        raise bad_quota(kind, limit, out.amount, seconds, period.ns <= 0 and not endless, cost, cost_out[0], burst, out.burst)
     out.period_ns = period.ns
     out.horizon_ns = horizon_of(out)
     return 0

@@ -184,6 +184,7 @@ cdef int fail(Status status, str name=None, object value=None, lowest=None) exce
 
 cdef inline int as_expiry(object ex, object px, Duration *ttl) except -1:
     """Convert `ex` and `px`, not yet judging them. Returns whether one was given."""
+    ttl.ns, ttl.fits = 0, True
     if ex is not None:
         as_duration(ex, "ex", NS_PER_SECOND, ttl)
     if px is not None:
@@ -246,7 +247,7 @@ cdef inline object add_or_subtract(Counters self, object key, object amount, obj
     cdef Key k
     cdef Step step
     cdef Status status
-    cdef int64_t amount_value, deadline_ns
+    cdef int64_t amount_value, deadline_ns = GOB_NO_DEADLINE
     cdef Duration ttl
     cdef bint timed
     as_key(key, &k)
