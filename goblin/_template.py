@@ -34,6 +34,8 @@ class Template:
         # Name, place (one that no call has, if only the keyword counts), keyword, default: where a value is found.
         self.parameters: list[tuple[str, int, str | None, Any]] = []
         self.collects = False  # *args and **kwargs are left to `bind`
+        # Fields that are a name and no more, by far the most common: those need no format string.
+        self.bare = [piece[1:-1] for piece in self.pieces] if {f"{{{name}}}" for name in names} >= set(self.pieces) else None
         if names:
             self.signature = self._signature_of(function)
             self._find(names)
@@ -64,6 +66,8 @@ class Template:
     def key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, ...]:
         """Of the call with these arguments. TypeError where one is missing; and what formatting them raises."""
         values = self._bound(args, kwargs) if self.collects else self._found(args, kwargs)
+        if self.bare is not None:
+            return (self.text, *[_formatted(values[name]) for name in self.bare])
         key = [self.text]
         for piece in self.pieces:
             key.append(piece.format_map(values))
@@ -87,6 +91,10 @@ class Template:
         bound = self.signature.bind(*args, **kwargs)
         bound.apply_defaults()
         return bound.arguments
+
+
+def _formatted(value: Any) -> str:
+    return value if type(value) is str else format(value)
 
 
 def _fields_of(text: str) -> Iterator[tuple[str, list[str]]]:
