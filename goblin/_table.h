@@ -3,7 +3,7 @@
  * Storage only. It knows records, not commands: no rule of INCREX, no meaning of a value or a kind. No Python either,
  * so it is compiled, sanitized, starved of memory and fuzzed on its own (tests/c/).
  *
- *     directory, 2^depth pointers,      segment: at most about 1,600 records        chunks of 64 records
+ *     directory, 2^depth pointers,      segment: at most about 3,200 records        chunks of 64 records
  *     indexed by the hash's top bits                                                48 bytes each, dense
  *                                       index: one uint32 a slot                   +---------------------+
  *     +------+                          +---------------------------+         +--->| 0: hash value dead-  |
@@ -19,7 +19,7 @@
  * This is extendible hashing. A segment of depth d holds exactly the records whose hashes share its top d bits, and
  * 2^(depth - d) neighbouring directory entries point to it. A full segment splits in two by the next bit; only when
  * its d equals the directory's depth are the directory's pointers doubled first. So no call ever rehashes the table:
- * the longest step moves one segment, some 1,600 records.
+ * the longest step moves one segment, some 3,200 records.
  *
  * Inside a segment an open-addressing index (linear probing, by the hash's low bits) maps to record numbers. An entry
  * is 0 (empty) or (low hash bits << shift | record number + 1), shift = log2(slots): the low hash bits hold the
@@ -29,7 +29,7 @@
  *
  * Why so: fat slots that are half empty after a split are what makes open addressing waste memory; here only 4-byte
  * index slots are ever empty. And since with a good hash all segments would fill and split at nearly the same moment,
- * each segment's split point is its own, between 800 and 1,600 records (gob_split_point).
+ * each segment's split point is its own, between 1,600 and 3,200 records (gob_split_point).
  *
  * Records with equal hashes cannot be split apart. A split that would part next to nothing (fewer than 1/16 of the
  * records) is not made; such a segment grows its index instead, and costs in proportion to the records concerned.
@@ -64,9 +64,11 @@
 #define GOB_CHUNK_LOG2 6
 #define GOB_CHUNK ((uint32_t)1 << GOB_CHUNK_LOG2) /* records a chunk: at most 63 are allocated and unused */
 #define GOB_FIRST_SLOTS_LOG2 4
-#define GOB_SPLIT_MIN 800u  /* a segment splits at a point of its own between these two ... */
-#define GOB_SPLIT_MAX 1600u /* ... which is what 2,048 slots hold at the highest load, 25/32 */
-#define GOB_MERGE_MAX 400u  /* two halves merge at half the lowest split point: far enough from it not to flutter */
+/* A segment splits at a point of its own between these two: what 2,048 and 4,096 slots hold at the highest load, 25/32. So
+ * large that fewer than one creation in a thousand splits one, so small that a split is no long pause. */
+#define GOB_SPLIT_MIN 1600u
+#define GOB_SPLIT_MAX 3200u
+#define GOB_MERGE_MAX 800u /* two halves merge at half the lowest split point: far enough from it not to flutter */
 #define GOB_DEPTH_MAX 40    /* of the directory; a stop for memory it could never get anyway */
 #define GOB_SWEEP_BATCH 8u  /* records that one share of the sweep looks at ... */
 #define GOB_SWEEP_MAX 24u   /* ... and how many at most while it keeps finding dead ones */
@@ -246,6 +248,30 @@ GOB_FN void gob_index_replace(gob_table *t, gob_segment *s, uint32_t *index, uin
     for (number = 0; number < s->count; number++) gob_index_put(s, gob_at(s, number)->hash, number);
 }
 
+/* The same for one of twice the slots. An entry's tag is the hash's low bits, all that its new place depends on; so no
+ * record is looked at, of which most would have to come from memory. */
+GOB_FN void gob_index_double(gob_table *t, gob_segment *s, uint32_t *index) {
+    uint32_t *old = s->index;
+    uint8_t shift = (uint8_t)(s->shift + 1);
+    uint32_t slots = (uint32_t)1 << s->shift, mask = 2 * slots - 1, from, to;
+    if (s->shift + shift > 32) { /* the tag is too short: millions of equal hashes */
+        gob_index_replace(t, s, index, shift);
+        return;
+    }
+    for (from = 0; from < slots; from++) {
+        uint32_t entry = old[from];
+        if (entry == 0) continue;
+        to = (entry >> s->shift) & mask;
+        while (index[to] != 0) to = (to + 1) & mask;
+        index[to] = (entry >> s->shift) << shift | (entry & (slots - 1));
+    }
+    gob_free(t, old, slots, sizeof *old);
+    s->index = index;
+    s->shift = shift;
+    s->mask = mask;
+    gob_set_limit(s);
+}
+
 /* ---- the chunks of a segment --------------------------------------------------------------------------------------- */
 
 /* Allocates chunks for `count` records. Those already there stay; what a failed call added is given back. */
@@ -298,14 +324,14 @@ GOB_SLOW void gob_segment_free(gob_table *t, gob_segment *s) {
     gob_free(t, s, 1, sizeof *s);
 }
 
-/* A segment without records that has room for `count`. */
-GOB_SLOW gob_segment *gob_segment_new(gob_table *t, uint64_t hash, uint8_t depth, uint32_t count) {
+/* A segment without records that has room for `count`, and an index of 2^shift slots. */
+GOB_SLOW gob_segment *gob_segment_new(gob_table *t, uint64_t hash, uint8_t depth, uint32_t count, uint8_t shift) {
     gob_segment *s = (gob_segment *)gob_alloc(t, 1, sizeof *s);
     if (!s) return NULL;
     memset(s, 0, sizeof *s);
     s->depth = depth;
     s->split_at = gob_split_point(hash, depth);
-    s->shift = gob_shift_for(count);
+    s->shift = shift;
     s->mask = (uint32_t)(((uint64_t)1 << s->shift) - 1);
     gob_set_limit(s);
     s->index = gob_index_alloc(t, s->shift);
@@ -340,6 +366,12 @@ GOB_SLOW bool gob_directory_resize(gob_table *t, uint8_t depth) {
     return true;
 }
 
+/* Of an index that is not doubled before its segment splits: that would be a second pause. */
+GOB_FN uint8_t gob_shift_of_half(uint64_t hash, uint8_t depth, uint32_t count) {
+    uint32_t split_at = gob_split_point(hash, depth);
+    return gob_shift_for(count < split_at ? split_at : count + 1);
+}
+
 typedef enum gob_split_result { GOB_SPLIT_DONE, GOB_SPLIT_USELESS, GOB_SPLIT_NO_MEMORY } gob_split_result;
 
 /* Splits the segment by its next hash bit. All allocations come first, so a failure has changed nothing that shows
@@ -350,7 +382,7 @@ GOB_SLOW gob_split_result gob_split(gob_table *t, gob_segment *s, uint64_t hash)
     uint64_t left_hash = gob_first_hash(hash, s->depth), right_hash = left_hash | bit;
     uint32_t number, kept = 0, right_count = 0, left_count;
     uint32_t *left_index;
-    uint8_t left_shift;
+    uint8_t left_shift, right_shift;
     gob_segment *right;
 
     for (number = 0; number < s->count; number++) right_count += (gob_at(s, number)->hash & bit) != 0;
@@ -362,9 +394,10 @@ GOB_SLOW gob_split_result gob_split(gob_table *t, gob_segment *s, uint64_t hash)
         if (depth > GOB_DEPTH_MAX || ((uint64_t)1 << depth) > 16 * t->segments) return GOB_SPLIT_USELESS;
         if (!gob_directory_resize(t, depth)) return GOB_SPLIT_NO_MEMORY;
     }
-    left_shift = gob_shift_for(left_count + 1);
+    left_shift = gob_shift_of_half(left_hash, depth, left_count);
     left_index = gob_index_alloc(t, left_shift);
-    right = left_index ? gob_segment_new(t, right_hash, depth, right_count + 1) : NULL;
+    right_shift = gob_shift_of_half(right_hash, depth, right_count);
+    right = left_index ? gob_segment_new(t, right_hash, depth, right_count + 1, right_shift) : NULL;
     if (!right) {
         if (left_index) gob_free(t, left_index, (size_t)1 << left_shift, sizeof *left_index);
         return GOB_SPLIT_NO_MEMORY;
@@ -405,10 +438,9 @@ GOB_SLOW bool gob_make_room(gob_table *t, uint64_t hash) {
             gob_set_limit(s);
         }
         if (s->count >= gob_capacity(s->shift)) {
-            uint8_t shift = (uint8_t)(s->shift + 1);
-            uint32_t *index = gob_index_alloc(t, shift);
+            uint32_t *index = gob_index_alloc(t, (uint8_t)(s->shift + 1));
             if (!index) return false;
-            gob_index_replace(t, s, index, shift);
+            gob_index_double(t, s, index);
         }
     }
     return true;
@@ -469,7 +501,7 @@ GOB_FN void gob_key_free(gob_table *t, gob_record *r) {
 GOB_SLOW bool gob_table_init(gob_table *t) {
     memset(t, 0, sizeof *t);
     t->directory = &t->only;
-    t->only = gob_segment_new(t, 0, 0, 0);
+    t->only = gob_segment_new(t, 0, 0, 0, GOB_FIRST_SLOTS_LOG2);
     if (!t->only) {
         memset(t, 0, sizeof *t);
         return false;
