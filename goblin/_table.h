@@ -66,9 +66,11 @@
 #define GOB_FIRST_SLOTS_LOG2 4
 /* A segment splits at a point of its own between these two: what 2,048 and 4,096 slots hold at the highest load, 25/32. So
  * large that fewer than one creation in a thousand splits one, so small that a split is no long pause. */
+#ifndef GOB_SPLIT_MIN /* tests split more often */
 #define GOB_SPLIT_MIN 1600u
-#define GOB_SPLIT_MAX 3200u
-#define GOB_MERGE_MAX 800u /* two halves merge at half the lowest split point: far enough from it not to flutter */
+#endif
+#define GOB_SPLIT_MAX (2 * GOB_SPLIT_MIN)
+#define GOB_MERGE_MAX (GOB_SPLIT_MIN / 2) /* two halves merge at half the lowest split point: far enough from it not to flutter */
 #define GOB_DEPTH_MAX 40    /* of the directory; a stop for memory it could never get anyway */
 #define GOB_SWEEP_BATCH 8u  /* records that one share of the sweep looks at ... */
 #define GOB_SWEEP_MAX 24u   /* ... and how many at most while it keeps finding dead ones */

@@ -85,7 +85,7 @@ static void grows_and_shrinks_with_all_records_found(void) {
     world_verify(&w);
     CHECK(up.merges == 0 && up.halvings == 0 && up.chunks_fewer == 0);
     CHECK(up.splits == w.table.segments - 1 && up.doublings == w.table.depth);
-    CHECK(up.index_growths >= 7 && up.index_growths <= 9); /* of the first segment only: halves are born with theirs */
+    CHECK(up.index_growths >= 6 && up.index_growths <= 9 + up.splits / 8); /* halves are born with theirs */
     CHECK(up.chunks_more > size / GOB_CHUNK / 4);
     CHECK(w.table.segments >= size / GOB_SPLIT_MAX && w.table.segments <= size / (GOB_SPLIT_MIN / 2));
 
@@ -215,7 +215,7 @@ static void lopsided_splits_are_sound(void) {
     uint64_t hash = 0;
     gob_table t;
     CHECK(gob_table_init(&t));
-    for (number = 0; number < 300000; number++) { /* the upper six bits are fair, the seventh is rarely set */
+    for (number = 0; number < 100000; number++) { /* the upper six bits are fair, the seventh is rarely set */
         unsigned char key[16];
         uint64_t segments = t.segments;
         make_key16(number, key);
