@@ -38,7 +38,7 @@ DIRECTIVES = {
 }
 
 
-MODULES = ["_clock", "_scan", "_decide", "_core", "_limiter"]
+MODULES = ["_clock", "_scan", "_decide", "_convert", "_core", "_limiter"]
 
 
 def c_settings():

@@ -72,7 +72,7 @@ LAYERS = [
     "_step",
     "_store",
     "_clock _scan _decide",
-    "_core",
+    "_core _convert",
     "store",
     "_limiter",
     "limiter",
