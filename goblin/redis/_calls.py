@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, TypeVar
 
 from goblin import _convert as convert
 from goblin import errors
@@ -16,7 +16,6 @@ from goblin.redis._given_up import GivenUp, Slot, State
 _T = TypeVar("_T")
 _Read = Callable[[list[str]], _T]
 _Quota = tuple[str, int, int, int, int]
-Kind = Literal["counter", "sliding-window", "gcra", "foreign"]
 
 NO_DEADLINE = 2**63 - 1
 
@@ -312,11 +311,8 @@ class Calls:
             return settled(0)
         return Call("read", full_keys, [], lambda words: sum(kind != "" for kind, *_ in three_by_three(words)))
 
-    def _call_type(self, key: object) -> Call[Kind | None]:
-        kinds: dict[str, Kind | None] = {
-            "": None, "counter": "counter", "sliding-window": "sliding-window", "gcra": "gcra", "foreign": "foreign"
-        }  # fmt: skip
-        return Call("read", [self._key(key)], [], lambda words: kinds[words[0]])
+    def _call_type(self, key: object) -> Call[Any]:
+        return Call("read", [self._key(key)], [], lambda words: words[0] or None)
 
     # ---- TTLs
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Callable
 from importlib import resources
@@ -32,7 +31,7 @@ class Link:
         self._full: Any = getattr(root.exceptions, "OutOfMemoryError", ())
         # Bytes, so that the client's encoding has no say in them.
         self.scripts: dict[str, Callable[..., Any]] = {
-            name: client.register_script(script_text(name)) for name in _SCRIPTS
+            name: client.register_script(text) for name, text in _TEXTS.items()
         }
 
     def failure(self, error: BaseException) -> Exception:
@@ -69,9 +68,11 @@ def prefix_bytes(prefix: object) -> bytes:
     return str.encode(prefix)
 
 
-@functools.cache
-def script_text(name: str) -> bytes:
+def _script_text(name: str) -> bytes:
     """A script as the server gets it: what all have in common, then its own lines."""
     parts = ["_common", *(["_limits"] if name in _JUDGING else []), name]
     folder = resources.files("goblin.redis") / "lua"
     return b"\n".join((folder / f"{part}.lua").read_bytes() for part in parts)
+
+
+_TEXTS = {name: _script_text(name) for name in _SCRIPTS}

@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeVar, overload
 
 from goblin import _convert as convert
-from goblin.redis._calls import Call, Calls, Kind, seconds_of
+from goblin.redis._calls import Call, Calls, seconds_of
 from goblin.redis._client import SCAN_COUNT, Link
 from goblin.redis._docs import borrow_docstrings
 from goblin.store import Outcome, Quota
@@ -115,8 +115,9 @@ class AsyncRedisCounters(Calls):
     ) -> int:
         return await self._do(self._call_hit("gcra", key, limit, seconds, cost, burst))
 
-    async def type(self, key: Key) -> Kind | None:
-        return await self._do(self._call_type(key))
+    async def type(self, key: Key) -> Literal["counter", "sliding-window", "gcra", "foreign"] | None:
+        kind: Literal["counter", "sliding-window", "gcra", "foreign"] | None = await self._do(self._call_type(key))
+        return kind
 
     # ---- the verbs of the Store protocol
 

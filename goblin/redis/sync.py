@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeVar, overload
 
 from goblin import _convert as convert
-from goblin.redis._calls import Call, Calls, Kind, seconds_of
+from goblin.redis._calls import Call, Calls, seconds_of
 from goblin.redis._client import SCAN_COUNT, Link
 from goblin.redis._docs import borrow_docstrings
 from goblin.store import Outcome, Quota
@@ -121,8 +121,9 @@ class RedisCounters(Calls):
     ) -> int:
         return self._do(self._call_hit("gcra", key, limit, seconds, cost, burst))
 
-    def type(self, key: Key) -> Kind | None:
-        return self._do(self._call_type(key))
+    def type(self, key: Key) -> Literal["counter", "sliding-window", "gcra", "foreign"] | None:
+        kind: Literal["counter", "sliding-window", "gcra", "foreign"] | None = self._do(self._call_type(key))
+        return kind
 
     # ---- the verbs of the Store protocol
 
