@@ -106,11 +106,12 @@ cdef list quotas_of(Entries hits):
 
 
 def entries(pairs, cost, mode, max_wait_ns):
-    """(keys, quotas, the quotas as they were given, cost, longest wait) of the arguments of decide()."""
+    """(keys, quotas, both as they were given, cost, longest wait) of the arguments of decide()."""
     cdef int64_t cost_value, most_wait_ns
     cdef Mode mode_value
     cdef Entries hits = as_entries(pairs, cost, mode, max_wait_ns, &cost_value, &mode_value, &most_wait_ns)
-    return [key_bytes(key) for key in hits.keys], quotas_of(hits), hits.quota_tuples, cost_value, most_wait_ns
+    given = list(zip(hits.keys, hits.quota_tuples))
+    return [key_bytes(key) for key in hits.keys], quotas_of(hits), given, cost_value, most_wait_ns
 
 
 def stamps(stamps, cost):

@@ -170,12 +170,12 @@ class Calls:
                 marks = three_by_three(words[6:])
                 stamps = tuple(
                     (key, quota, int(mark), state_of(before), state_of(after))
-                    for key, quota, (mark, before, after) in zip(keys, given, marks, strict=True)
+                    for (key, quota), (mark, before, after) in zip(given, marks, strict=True)
                 )
             return verdict, remaining, reset_ns, index, at_ns, stamps
 
         def time(index: int) -> Exception:
-            return errors.bad_time("period_ns", given[index][2], 1)
+            return errors.bad_time("period_ns", given[index][1][2], 1)
 
         return Call("decide", [self._prefix + key for key in keys], args, read, time=time)
 

@@ -1,7 +1,6 @@
 """One text for one method: what `Counters` says of its methods, `help()` shows for those of other stores as well."""
 
 import inspect
-import re
 
 from goblin._core import Counters
 
@@ -12,6 +11,6 @@ def borrow_docstrings(store: type) -> None:
         theirs = getattr(getattr(Counters, name, None), "__doc__", None)
         if name.startswith("_") or method.__doc__ or not theirs:
             continue
-        # The signature that Cython puts in front is the other method's.
-        text = re.sub(r"\A\w+\(.*\)( -> .*)?\n--\n+", "", inspect.cleandoc(theirs))
-        method.__doc__ = text if not inspect.iscoroutinefunction(method) else "Awaited. " + text.partition("\n>>>")[0]
+        text = inspect.cleandoc(theirs)
+        # Its examples call it without awaiting.
+        method.__doc__ = f"Awaited. {text.partition('>>>')[0]}" if store.__name__.startswith("Async") else text

@@ -274,6 +274,12 @@ class RedisCounters(Calls):
             raise KeyError(key)
         return value
 
+    if not TYPE_CHECKING:  # checkers are to see that there is none
+
+        def __setitem__(self, key, value):
+            # Along with __delitem__ Python would answer with AttributeError.
+            raise TypeError("item assignment is not supported: use set(), which says what becomes of the TTL")
+
     def __delitem__(self, key: Key, /) -> None:
         if self.delete(key) == 0:
             raise KeyError(key)
