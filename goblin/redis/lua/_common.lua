@@ -11,6 +11,7 @@
 -- once they are made, so they can be shared.
 
 local BASE, DIGITS = 10000000, 7
+local floor, format, cut = math.floor, string.format, string.sub
 
 local function trim(n)
   while n[#n] == 0 do
@@ -23,11 +24,13 @@ local function trim(n)
 end
 
 local function big(digits)
-  local n = {negative = string.sub(digits, 1, 1) == "-"}
-  local first = n.negative and 2 or 1
-  local last = #digits
+  local negative = cut(digits, 1, 1) == "-"
+  local n, count = {negative = negative}, 0
+  local first, last = negative and 2 or 1, #digits
   while last >= first do
-    n[#n + 1] = tonumber(string.sub(digits, math.max(first, last - DIGITS + 1), last))
+    local from = last - DIGITS + 1
+    count = count + 1
+    n[count] = tonumber(cut(digits, from > first and from or first, last))
     last = last - DIGITS
   end
   return trim(n)
@@ -37,11 +40,11 @@ local function text(n)
   if #n == 0 then
     return "0"
   end
-  local parts = {n.negative and "-" or "", string.format("%d", n[#n])}
+  local digits = (n.negative and "-" or "") .. n[#n]
   for i = #n - 1, 1, -1 do
-    parts[#parts + 1] = string.format("%07d", n[i])
+    digits = digits .. format("%07d", n[i])
   end
-  return table.concat(parts)
+  return digits
 end
 
 local function compare_sizes(a, b)
@@ -115,7 +118,7 @@ local function mul(a, b)
     local carry = 0
     for j = 1, #b do
       local limb = product[i + j - 1] + a[i] * b[j] + carry
-      carry = math.floor(limb / BASE)
+      carry = floor(limb / BASE)
       product[i + j - 1] = limb - carry * BASE
     end
     product[i + #b] = carry
@@ -129,10 +132,32 @@ local function leading(n)
   return (n[top] * BASE + (n[top - 1] or 0)) * BASE + (n[top - 2] or 0), top
 end
 
+-- The product of n and a number below BASE.
+local function scaled(n, factor)
+  local product, carry = {negative = false}, 0
+  for i = 1, #n do
+    local limb = n[i] * factor + carry
+    carry = floor(limb / BASE)
+    product[i] = limb - carry * BASE
+  end
+  product[#n + 1] = carry
+  return trim(product)
+end
+
 -- Quotient, rounded down, and rest, of a >= 0 and b > 0: long division, a limb at a time. A double guesses each limb of
--- the quotient to within one.
+-- the quotient to within one; where b is one limb, it is exact.
 local function divide(a, b)
   local quotient, rest = {negative = false}, {negative = false}
+  if #b == 1 then
+    local divisor, over = b[1], 0
+    for i = #a, 1, -1 do
+      local dividend = over * BASE + a[i]
+      quotient[i] = floor(dividend / divisor)
+      over = dividend - quotient[i] * divisor
+    end
+    rest[1] = over
+    return trim(quotient), trim(rest)
+  end
   for i = #a, 1, -1 do
     table.insert(rest, 1, a[i])
     trim(rest)
@@ -140,9 +165,9 @@ local function divide(a, b)
     if #rest >= #b then
       local high, high_limbs = leading(rest)
       local low, low_limbs = leading(b)
-      guess = math.floor(high / low * BASE ^ (high_limbs - low_limbs))
+      guess = floor(high / low * BASE ^ (high_limbs - low_limbs))
       if guess > 0 then
-        local taken = mul(b, big(string.format("%.0f", guess)))
+        local taken = scaled(b, guess)
         if compare_sizes(taken, rest) > 0 then
           guess = guess - 1
           taken = difference_of_sizes(taken, b, false)
@@ -159,7 +184,7 @@ local function divide(a, b)
   return trim(quotient), rest
 end
 
-local ZERO, ONE = big("0"), big("1")
+local ZERO, ONE = {negative = false}, {1, negative = false}
 
 local function divide_up(a, b)
   local quotient, rest = divide(a, b)
@@ -174,9 +199,9 @@ local function least(a, b)
   return compare(a, b) <= 0 and a or b
 end
 
-local INT64_MAX = big("9223372036854775807")
-local INT64_MIN = big("-9223372036854775808")
-local HORIZON_NS = big("9223372036854775806") -- the last instant that a deadline may have
+local INT64_MAX = {4775807, 7203685, 92233, negative = false} -- 9,223,372,036,854,775,807
+local INT64_MIN = {4775808, 7203685, 92233, negative = true}
+local HORIZON_NS = {4775806, 7203685, 92233, negative = false} -- the last instant that a deadline may have
 
 local function fits_int64(n)
   return #n <= 2 or (compare(n, INT64_MAX) <= 0 and compare(n, INT64_MIN) >= 0)
@@ -184,20 +209,35 @@ end
 
 -- ---- times ---------------------------------------------------------------------------------------------------------
 
-local NS_PER_MS = big("1000000")
+local NS_PER_MS = 1000000
 
--- Nanoseconds, a whole number of microseconds: that is what the server's clock reads.
+-- Nanoseconds of a whole number of microseconds or milliseconds, exact as doubles.
+local function ns_of(count, ns_per_unit)
+  local units_per_limb = BASE / ns_per_unit
+  local above = floor(count / units_per_limb)
+  return trim({
+    (count - above * units_per_limb) * ns_per_unit, above % BASE, floor(above / BASE), negative = false,
+  })
+end
+
+-- A whole number of microseconds: that is what the server's clock reads.
 local function read_clock()
-  local microseconds = ARGV[1]
-  if microseconds == "" then
+  local microseconds = tonumber(ARGV[1])
+  if not microseconds then
     local reading = redis.call("TIME")
-    microseconds = reading[1] .. string.rep("0", 6 - #reading[2]) .. reading[2]
+    microseconds = tonumber(reading[1]) * 1000000 + tonumber(reading[2])
   end
-  return big(microseconds .. "000")
+  return ns_of(microseconds, 1000)
 end
 
 local function up_to_ms(ns)
-  return mul(divide_up(ns, NS_PER_MS), NS_PER_MS)
+  local over = (ns[1] or 0) % NS_PER_MS
+  return over == 0 and ns or add(ns, {NS_PER_MS - over, negative = false})
+end
+
+-- Milliseconds in words, rounded up, of positive nanoseconds.
+local function ms_text(ns)
+  return cut(text(up_to_ms(ns)), 1, -7)
 end
 
 -- The deadline of a counter: the server keeps it in milliseconds, so it is rounded up; false: beyond the horizon. A
@@ -226,12 +266,10 @@ local function is_counter(raw)
 end
 
 local function parse(raw)
-  local kind, deadline, first, second = string.match(raw, "^(sliding%-window):(%d+):(%d+):(%d+)$")
-  if kind then
+  local kind, deadline, first, second = string.match(raw, "^(%a[%a-]*):(%d+):(%d+):(%d+)$")
+  if kind == "sliding-window" then
     return {exists = true, kind = kind, deadline = big(deadline), previous = big(first), current = big(second)}
-  end
-  kind, deadline, first, second = string.match(raw, "^(gcra):(%d+):(%d+):(%d+)$")
-  if kind then
+  elseif kind == "gcra" then
     return {exists = true, kind = kind, deadline = big(deadline), excess = big(first), told = big(second)}
   end
 end
@@ -247,7 +285,7 @@ local function load(key, now_ns)
     state = {exists = true, kind = is_ours and "counter" or "foreign", value = is_ours and big(raw) or ZERO}
     local deadline_ms = redis.call("PEXPIRETIME", key)
     if deadline_ms >= 0 then
-      state.deadline = least(big(string.format("%.0f", deadline_ms) .. "000000"), HORIZON_NS)
+      state.deadline = least(ns_of(deadline_ms, NS_PER_MS), HORIZON_NS)
     end
     state.running = state.deadline
     state.has_ttl = true -- the server's, which can be left as it is
@@ -278,7 +316,7 @@ local function keep(key, state, now_ns)
       return
     end
   end
-  redis.call("SET", key, raw, "PXAT", text(divide_up(state.deadline, NS_PER_MS)))
+  redis.call("SET", key, raw, "PXAT", ms_text(state.deadline))
 end
 
 -- What SET does: a counter of this value, whatever was there.

@@ -9,7 +9,7 @@ for i, key in ipairs(KEYS) do
   if not state.exists then
     found[3 * i + 1] = "-2"
   else
-    found[3 * i + 1] = state.deadline and text(divide_up(sub(state.deadline, now_ns), NS_PER_MS)) or "-1"
+    found[3 * i + 1] = state.deadline and ms_text(sub(state.deadline, now_ns)) or "-1"
   end
 end
 return found
