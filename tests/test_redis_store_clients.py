@@ -1,13 +1,16 @@
 """Which clients goblin.redis takes, how it calls them, and what it leaves on the server for others to see."""
 
 import asyncio
+import doctest
 import inspect
+import socket
 
 import pytest
 
 import goblin
 from goblin.redis import AsyncRedisCounters, RedisCounters
-from redis_server import pause
+from doc_examples import run_docstring
+from redis_server import RedisServer, pause, skip_or_fail_if_missing
 from redis_stores import MS, SECOND, client, in_loop, store, twin  # noqa: F401 - fixtures
 
 redis = pytest.importorskip("redis")
@@ -253,6 +256,68 @@ def test_limits_of_one_key_share_a_slot(client):  # noqa: F811
         keys = client.keys("app:*")
         assert len(keys) == 2 and len({key_slot(key) for key in keys}) == 1
         limiter.reset(key)
+
+
+@pytest.fixture(scope="module")
+def cluster_port():
+    """A cluster of one node, which needs a port: its address is what nodes tell clients."""
+    skip_or_fail_if_missing()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    options = ["--cluster-enabled", "yes", "--bind", "127.0.0.1", "--port", str(port)]
+    with RedisServer("redis-server", *options, "--cluster-port", str(port - 10_000 if port > 40_000 else port + 10_000)) as server:
+        ask = server.connect()
+        ask("CLUSTER", "ADDSLOTSRANGE", 0, 16_383)
+        while b"cluster_state:ok" not in ask("CLUSTER", "INFO"):
+            pause(0.02)
+        yield port
+
+
+@pytest.mark.parametrize("decodes", [False, True])
+def test_cluster_judges_limits_and_is_asked_key_by_key(decodes, cluster_port):
+    for kind in (redis.RedisCluster, valkey.ValkeyCluster):
+        client = kind(host="127.0.0.1", port=cluster_port, decode_responses=decodes)  # noqa: F811
+        store = RedisCounters(client, prefix="goblin:")  # noqa: F811
+        store.clear()
+        assert [store.increx("a", 60), store.set("b", 5), store.now_ns() > 10**18] == [1, True, True]
+        assert dict(store.items()) == {"a": 1, "b": 5} and set(store) == {"a", "b"} and len(store) == 2
+        limiter = goblin.RateLimiter("5/second; 7/minute", store=store, algorithm="gcra")
+        assert limiter.refund(limiter.hit("ann")) and limiter.acquire("ann")
+        with pytest.raises(goblin.StoreError, match="same (key )?slot"):
+            store.mget("a", "b")
+        store.clear()
+        assert len(store) == 0
+        client.close()
+
+
+@pytest.mark.parametrize("kind", [redis.asyncio.RedisCluster, valkey.asyncio.ValkeyCluster])
+def test_cluster_is_awaited(kind, cluster_port):
+    async def main():
+        client = kind(host="127.0.0.1", port=cluster_port)  # noqa: F811
+        store = AsyncRedisCounters(client, prefix="goblin:")  # noqa: F811
+        await store.clear()
+        assert await store.increx("a", 60) == 1 and await store.set("b", 5) and await store.size() == 2
+        assert {key: value async for key, value in store.items()} == {"a": 1, "b": 5}
+        limiter = goblin.AsyncRateLimiter("5/second; 7/minute", store=store)
+        assert await limiter.refund(await limiter.hit("ann"))
+        await store.clear()
+        await client.aclose()
+
+    asyncio.run(main())
+
+
+def example_methods():
+    for name, method in vars(RedisCounters).items():
+        if not name.startswith("_") and ">>>" in (method.__doc__ or ""):
+            yield name
+
+
+@pytest.mark.parametrize("name", list(example_methods()))
+def test_docstring_examples_of_counters_hold_on_a_server_as_well(name, store):  # noqa: F811
+    at_hand = {"goblin": goblin, "counters": store}
+    test = doctest.DocTestParser().get_doctest(getattr(RedisCounters, name).__doc__, at_hand, name, name, 0)
+    assert test.examples and not run_docstring(test)
 
 
 def test_script_that_the_server_has_lost_is_loaded_again(client, store):  # noqa: F811

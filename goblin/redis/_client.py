@@ -10,7 +10,7 @@ from typing import Any
 from goblin import errors
 
 # The modules are not imported here: whoever hands in a client has imported its module, and may have only one of them.
-_LIBRARIES = {"redis": ("Redis", "RedisCluster", "RedisError"), "valkey": ("Valkey", "ValkeyCluster", "ValkeyError")}
+_LIBRARIES = {"redis": ("Redis", "RedisCluster"), "valkey": ("Valkey", "ValkeyCluster")}
 # Scripts that judge hits, and so need the algorithms as well.
 _JUDGING = {"decide", "refund", "unreserve"}
 _SCRIPTS = (
@@ -27,7 +27,9 @@ class Link:
         library, self.is_cluster = _library_of(client, is_async)
         root = sys.modules[library]
         self.client = client
-        self.errors: tuple[type[BaseException], ...] = (getattr(root.exceptions, _LIBRARIES[library][2]), OSError)
+        # What a cluster's client raises by itself, such as for keys in different slots, is no kind of the first.
+        names = [f"{_LIBRARIES[library][0]}{ending}" for ending in ("Error", "ClusterException")]
+        self.errors: tuple[type[BaseException], ...] = (*(getattr(root.exceptions, name) for name in names), OSError)
         self._full: Any = getattr(root.exceptions, "OutOfMemoryError", ())
         # Bytes, so that the client's encoding has no say in them.
         self.scripts: dict[str, Callable[..., Any]] = {
@@ -44,7 +46,7 @@ class Link:
 
 def _library_of(client: Any, is_async: bool) -> tuple[str, bool]:
     """(its name, whether the client is one of a cluster)"""
-    for name, (single, cluster, _) in _LIBRARIES.items():
+    for name, (single, cluster) in _LIBRARIES.items():
         for wants_async, module in ((False, sys.modules.get(name)), (True, sys.modules.get(f"{name}.asyncio"))):
             kinds = [kind for kind in (getattr(module, single, None), getattr(module, cluster, None)) if kind]
             if not isinstance(client, tuple(kinds)) or hasattr(type(client), "execute"):
@@ -55,7 +57,7 @@ def _library_of(client: Any, is_async: bool) -> tuple[str, bool]:
                 raise TypeError(f"client is {has} client, {errors._type_name(type(client))}: it is for {other}")
             return name, len(kinds) == 2 and isinstance(client, kinds[1])
     prefix = ".asyncio" if is_async else ""
-    allowed = [f"{name}{prefix}.{kind}" for name, kinds in _LIBRARIES.items() for kind in kinds[:2]]
+    allowed = [f"{name}{prefix}.{kind}" for name, kinds in _LIBRARIES.items() for kind in kinds]
     raise TypeError(f"client must be one of {', '.join(allowed)}, not {errors._type_name(type(client))}")
 
 
