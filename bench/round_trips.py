@@ -2,7 +2,7 @@
 
     python bench/round_trips.py        # needs redis-server and redis-py; some ten seconds
 
-The server is one of its own, on a Unix socket: the shortest way there is. Over a network its time is added to every call.
+The server is one of its own, on a Unix socket: the shortest way there is. A network's time comes on top of every call.
 """
 
 import platform
@@ -52,7 +52,9 @@ def main():
         print(f"Python {platform.python_version()}, redis-py {redis.__version__}, redis-server {server.version}")
         raw = min(times["INCR, the client alone"])
         for name, each in times.items():
-            print(f"{name:38} {min(each):8.2f} us  median {sorted(each)[ROUNDS // 2]:8.2f}  {min(each) / raw:6.3f} x INCR")
+            print(
+                f"{name:38} {min(each):8.2f} us  median {sorted(each)[ROUNDS // 2]:8.2f}  {min(each) / raw:6.3f} x INCR"
+            )
 
 
 if __name__ == "__main__":

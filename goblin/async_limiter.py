@@ -44,8 +44,8 @@ class AsyncRateLimiter:
         prepared = prepare(limits, algorithm, name, sleep, on_error)
         if not is_async_store(store):
             raise TypeError(
-                f"store {errors._type_name(type(store))} is not async: it is for goblin.RateLimiter (allowed: the verbs "
-                "of AsyncStore, as coroutines)"
+                f"store {errors._type_name(type(store))} is not async: it is for goblin.RateLimiter (allowed: the "
+                "verbs of AsyncStore, as coroutines)"
             )
         self._core = LimiterCore()
         self._core._set_up(

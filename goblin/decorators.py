@@ -98,7 +98,8 @@ def rate_limit(
         algorithm: ``"fixed-window"``, ``"sliding-window"`` or ``"gcra"``.
         store: where the counts are; None for :func:`default_store`, looked up at every call. An ``async def`` may have
             an async one, and awaits it; ``limiter`` is an :class:`AsyncRateLimiter` then, and what ``reset`` and
-            ``peek`` return is to be awaited.
+            ``peek`` return is to be awaited (which type checkers do not see: for them, share an AsyncRateLimiter of
+            your own, and ask that).
         name: functions decorated with one name share a budget, if the limits are equal too. None: the function's own,
             made of its module, qualified name and first line, so that every process calls it the same, and closures,
             partial objects and instances of one piece of code share. Decorators stacked on one function differ.

@@ -104,6 +104,6 @@ def check_store(store: Any) -> None:
     """For whoever cannot await: the verbs are there, and none of them is async."""
     if is_async_store(store):
         raise TypeError(
-            f"store {errors._type_name(type(store))} is async: it is for goblin.AsyncRateLimiter, and for decorators of "
-            "an async def"
+            f"store {errors._type_name(type(store))} is async: it is for goblin.AsyncRateLimiter, and for decorators "
+            "of an async def"
         )

@@ -84,7 +84,7 @@ class Tally:
     """What of the contract ran on the server, what differs there as written, and what does not apply, and why."""
 
     def __init__(self):
-        self.differing = {}  # node id of each test for a server: (engine's name, whether it says that something differs)
+        self.differing = {}  # node id of each test for a server: (engine's name, whether it is written to differ)
         self.left_out = collections.Counter()  # (engine's name, reason)
         self.outcomes = collections.Counter()  # (engine's name, "run" or "differing")
         self.lines = []

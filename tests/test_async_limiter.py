@@ -1,4 +1,4 @@
-"""AsyncRateLimiter, and decorators on async stores: on a store in this process whose verbs are awaited, and on a server.
+"""AsyncRateLimiter, and decorators on async stores: a store in this process whose verbs are awaited, and a server.
 
 Nothing sleeps: the store stands on a manual clock, or `sleep` is a function of the test.
 """
@@ -209,8 +209,8 @@ def test_decision_is_refunded_by_its_own_limiter_only(store):
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 does not tell how often a task was cancelled")
 def test_acquire_whose_store_loses_the_cancellation_gives_up_all_the_same(store):
-    """As asyncio.wait_for() does until Python 3.12, and so a client that stands on it: the reply comes, the cancellation
-    is gone."""
+    """As asyncio.wait_for() does until Python 3.12, and so a client that stands on it: the reply comes, and the
+    cancellation is gone."""
 
     async def deaf_now_ns():
         try:
@@ -221,7 +221,9 @@ def test_acquire_whose_store_loses_the_cancellation_gives_up_all_the_same(store)
 
     async def main():
         store.now_ns = deaf_now_ns
-        limiter = AsyncRateLimiter("1/minute", store=store, algorithm="gcra", sleep=lambda seconds: pytest.fail("slept"))
+        limiter = AsyncRateLimiter(
+            "1/minute", store=store, algorithm="gcra", sleep=lambda seconds: pytest.fail("slept")
+        )
         await limiter.hit("ann")
         waiter = asyncio.ensure_future(limiter.acquire("ann"))
         await told(limiter, 120)
@@ -313,7 +315,9 @@ def test_decorated_function_that_cannot_await_the_store_is_refused_at_decoration
                 decorator(function)
 
 
-@pytest.mark.parametrize("argument", [{"store": goblin.Counters()}, {"name": "x"}, {"on_error": "deny"}, {"algorithm": "gcra"}])
+@pytest.mark.parametrize(
+    "argument", [{"store": goblin.Counters()}, {"name": "x"}, {"on_error": "deny"}, {"algorithm": "gcra"}]
+)
 def test_decorator_with_a_limiter_has_nothing_of_its_own_beside_it(argument, store):
     (name,) = argument
     with pytest.raises(ValueError, match=f"{name} is the AsyncRateLimiter's own and cannot be given beside it"):
@@ -355,7 +359,9 @@ def test_limiter_on_a_server_shares_its_budget_with_the_sync_form(algorithm, red
 
         async def run(store):
             there = AsyncRateLimiter("4/hour", store=store, algorithm=algorithm)
-            assert [await there.allow("ann"), here.allow("ann"), await there.allow("ann"), here.allow("ann")] == [True] * 4
+            assert [await there.allow("ann"), here.allow("ann"), await there.allow("ann"), here.allow("ann")] == [
+                True
+            ] * 4
             assert not await there.allow("ann") and not here.allow("ann")
             refused = await there.acquire("ann", timeout=0.5)
             assert not refused and refused.retry_after > 1

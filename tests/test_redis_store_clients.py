@@ -31,7 +31,11 @@ def test_client_of_either_library_is_taken_however_it_reads_replies(library, opt
     ) as client:  # noqa: F811
         client.flushall()
         store = RedisCounters(client, prefix="ä:")  # noqa: F811
-        assert [store.increx("k", 60), store.incrbound(b"\xff", 2**63 - 1, 2**63 - 1), store.ttl("k")] == [1, 2**63 - 1, 60]
+        assert [store.increx("k", 60), store.incrbound(b"\xff", 2**63 - 1, 2**63 - 1), store.ttl("k")] == [
+            1,
+            2**63 - 1,
+            60,
+        ]
         assert set(store) == {"k", b"\xff"} and dict(store.items()) == {"k": 1, b"\xff": 2**63 - 1}
         assert store.gcra("g", 5, 60) == 4 and store.type("g") == "gcra"
         assert goblin.RateLimiter("5/minute", store=store).hit("ann").remaining == 4
@@ -146,14 +150,15 @@ def test_stores_of_different_prefixes_do_not_meet(client):  # noqa: F811
 
 def test_every_method_awaited_replies_as_the_other_does(redis_server, store):  # noqa: F811
     calls = [
-        ("increx", "a", 60), ("pincrex", "b", 5_000), ("incrbound", "a", 5, 6), ("incrbound", "a", 1, 6), ("decrpos", "a"),
-        ("decrpos", "none"), ("incr", "c", 5), ("incrby", "c", 2), ("decr", "c"), ("decrby", "c", 2), ("get", "c"),
+        ("increx", "a", 60), ("pincrex", "b", 5_000), ("incrbound", "a", 5, 6), ("incrbound", "a", 1, 6),
+        ("decrpos", "a"), ("decrpos", "none"), ("incr", "c", 5), ("incrby", "c", 2), ("decr", "c"), ("decrby", "c", 2), ("get", "c"),
         ("get", "none", 7), ("set", "d", "12"), ("getset", "d", 13), ("getex", "d"), ("getdel", "d"), ("getdel", "d"),
         ("mget", "a", "c", "none"), ("mget",), ("mset", {"e": 1, "f": 2}), ("mset", {}), ("exists", "e", "e", "none"),
         ("exists",), ("expire", "e", 50), ("pexpire", "f", 50_000), ("persist", "e"), ("persist", "e"), ("ttl", "f"),
         ("ttl", "none"), ("pttl", "e"), ("delete", "e", "f", "none"), ("delete",), ("type", "c"), ("type", "none"),
         ("fixed_window", "w", 2, 60), ("sliding_window", "s", 2, 60), ("gcra", "g", 2, 60), ("get", "g"), ("incr", 5),
-        ("set", "x", "05"), ("incr", "c", 2**63 - 1), ("increx", "c", 2**62), ("expire", "c", 2**62), ("getset", "s", 1),
+        ("set", "x", "05"), ("incr", "c", 2**63 - 1), ("increx", "c", 2**62), ("expire", "c", 2**62),
+        ("getset", "s", 1),
         ("set", "c", 2**63 - 1), ("incr", "c"), ("decide", []), ("refund", (), 1), ("unreserve", ()),
     ]  # fmt: skip
 
@@ -189,7 +194,9 @@ def test_counter_and_fixed_window_are_read_by_anybody(client, store):  # noqa: F
     assert client.get("goblin:c") == b"9007199254740993" and client.ttl("goblin:c") == -1
     client.incr("goblin:w")
     assert store.fixed_window("w", 10, 60) == 5
-    assert client.pexpiretime("goblin:w") == store.decide([("w", ("fixed-window", 10, 60 * SECOND, None))])[-1][0][2] // MS
+    assert (
+        client.pexpiretime("goblin:w") == store.decide([("w", ("fixed-window", 10, 60 * SECOND, None))])[-1][0][2] // MS
+    )
 
 
 def test_limiters_entry_is_refused_by_the_servers_own_incr(client, store):  # noqa: F811
@@ -266,7 +273,9 @@ def cluster_port():
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     options = ["--cluster-enabled", "yes", "--bind", "127.0.0.1", "--port", str(port)]
-    with RedisServer("redis-server", *options, "--cluster-port", str(port - 10_000 if port > 40_000 else port + 10_000)) as server:
+    with RedisServer(
+        "redis-server", *options, "--cluster-port", str(port - 10_000 if port > 40_000 else port + 10_000)
+    ) as server:
         ask = server.connect()
         ask("CLUSTER", "ADDSLOTSRANGE", 0, 16_383)
         while b"cluster_state:ok" not in ask("CLUSTER", "INFO"):

@@ -1,9 +1,10 @@
 """The limits of RedisCounters beside those of Counters: the same replies to random histories, and the same promise.
 
-On a clock of microseconds, for that is what a server's clock reads; a fixed window on one of milliseconds, for the end of
-one is rounded up to a millisecond there. On these grids nothing is rounded, and every word must be the same.
+On a clock of microseconds, for that is what a server's clock reads; a fixed window on one of milliseconds, for the end
+of one is rounded up to a millisecond there. On these grids nothing is rounded, and every word must be the same.
 """
 
+import os
 import random
 
 import pytest
@@ -57,7 +58,9 @@ class History:
     def move(self):
         grid = GRID_NS[self.kind]
         period = self.rng.choice(list(self.quotas.values()))[2] or SECOND
-        ns = self.rng.choice([0, 0, grid, period // 3, period - grid, period, 2 * period, -self.last, -self.last - grid])
+        ns = self.rng.choice(
+            [0, 0, grid, period // 3, period - grid, period, 2 * period, -self.last, -self.last - grid]
+        )
         self.twin.clock.advance_ns(min(max(0, -(-ns // grid) * grid), 10**17))
 
     def decide(self):
@@ -105,7 +108,9 @@ class History:
     def run(self, steps):
         for _ in range(steps):
             self.move()
-            self.rng.choice([self.decide] * 5 + [self.undo] * 3 + [lambda: self.both("delete", "b")] * (self.rng.random() < 0.1))()
+            self.rng.choice(
+                [self.decide] * 5 + [self.undo] * 3 + [lambda: self.both("delete", "b")] * (self.rng.random() < 0.1)
+            )()
         self.look()
 
 
@@ -141,8 +146,8 @@ def cases(draw):
 @example(case=(("gcra", 1, 1_500, None), [(0, 1)], 1), part=0.5)
 @example(case=(("fixed-window", 1, 1_500, None), [(0, 1)], 1), part=0.5)
 def test_refusal_keeps_the_promise_to_the_microsecond(case, part, client):  # noqa: F811
-    """At the first reading of the clock that is not before the instant it named the same hit passes, and at the one before
-    it does not; in between the verdict is what is left of the wait."""
+    """At the first reading of the clock that is not before the instant it named the same hit passes, and at the one
+    before it does not; in between the verdict is what is left of the wait."""
     quota, hits, cost = case
     client.flushall()
     twin = Twin(client)  # noqa: F811
@@ -249,3 +254,20 @@ def test_unreserve_of_another_stores_stamps_is_refused(words, twin):  # noqa: F8
     with pytest.raises((TypeError, OverflowError), match="stamp"):
         twin.redis.unreserve((("k", ("gcra", 1, SECOND, None), 5, None, words),))
     assert len(twin.redis._given_up) == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_forked_child_begins_without_its_parents_notes(twin):  # noqa: F811
+    """And does not wait for a lock that a thread of its parent's held at that moment."""
+    notes = twin.redis._given_up
+    notes.note(b"k", ((1, 0, 1), None, 1))
+    with notes._guard():
+        child = os.fork()
+        if child == 0:
+            try:
+                noted = notes.note(b"k", ((2, 0, 2), None, 2))
+                os._exit(0 if len(noted) == len(notes) == 1 else 1)
+            finally:
+                os._exit(2)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0 and len(notes) == 1

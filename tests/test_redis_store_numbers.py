@@ -1,4 +1,4 @@
-"""The exact numbers of the scripts against Python's own: random ones, those at the edges of limbs, doubles and int64."""
+"""The exact numbers of the scripts against Python's own: random ones, and those at the edges of limbs and int64."""
 
 import random
 

@@ -288,9 +288,7 @@ class Calls:
         try:
             items = mapping.items
         except AttributeError:
-            raise TypeError(
-                f"mset takes a mapping of keys to values, not {errors._type_name(type(mapping))}"
-            ) from None
+            raise TypeError(f"mset takes a mapping of keys to values, not {errors._type_name(type(mapping))}") from None
         pairs = [(self._key(key), convert.stored_value(value)) for key, value in items()]
         if not pairs:
             return settled(None)

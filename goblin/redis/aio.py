@@ -72,9 +72,7 @@ class AsyncRedisCounters(Calls):
     async def decrpos(self, key: Key) -> int:
         return await self._do(self._call_decrpos(key))
 
-    async def incr(
-        self, key: Key, amount: SupportsIndex = 1, *, ex: Time | None = None, px: Time | None = None
-    ) -> int:
+    async def incr(self, key: Key, amount: SupportsIndex = 1, *, ex: Time | None = None, px: Time | None = None) -> int:
         return await self._do(self._call_add(key, amount, "+", ex, px))
 
     async def incrby(
@@ -82,9 +80,7 @@ class AsyncRedisCounters(Calls):
     ) -> int:
         return await self._do(self._call_add(key, amount, "+", ex, px))
 
-    async def decr(
-        self, key: Key, amount: SupportsIndex = 1, *, ex: Time | None = None, px: Time | None = None
-    ) -> int:
+    async def decr(self, key: Key, amount: SupportsIndex = 1, *, ex: Time | None = None, px: Time | None = None) -> int:
         return await self._do(self._call_add(key, amount, "-", ex, px))
 
     async def decrby(
@@ -99,9 +95,7 @@ class AsyncRedisCounters(Calls):
     ) -> int:
         return await self._do(self._call_hit("counter", key, limit, seconds, cost))
 
-    async def sliding_window(
-        self, key: Key, limit: SupportsIndex, seconds: Period, cost: SupportsIndex = 1
-    ) -> int:
+    async def sliding_window(self, key: Key, limit: SupportsIndex, seconds: Period, cost: SupportsIndex = 1) -> int:
         return await self._do(self._call_hit("sliding-window", key, limit, seconds, cost))
 
     async def gcra(

@@ -70,44 +70,30 @@ class RedisCounters(Calls):
     def pincrex(self, key: Key, milliseconds: Time) -> int:
         return self._do(self._call_increx(key, milliseconds, "milliseconds"))
 
-    def incrbound(
-        self, key: Key, delta: SupportsIndex, max: SupportsIndex, *, seconds: Time | None = None
-    ) -> int:
+    def incrbound(self, key: Key, delta: SupportsIndex, max: SupportsIndex, *, seconds: Time | None = None) -> int:
         return self._do(self._call_incrbound(key, delta, max, seconds))
 
     def decrpos(self, key: Key) -> int:
         return self._do(self._call_decrpos(key))
 
-    def incr(
-        self, key: Key, amount: SupportsIndex = 1, *, ex: Time | None = None, px: Time | None = None
-    ) -> int:
+    def incr(self, key: Key, amount: SupportsIndex = 1, *, ex: Time | None = None, px: Time | None = None) -> int:
         return self._do(self._call_add(key, amount, "+", ex, px))
 
-    def incrby(
-        self, key: Key, amount: SupportsIndex = 1, *, ex: Time | None = None, px: Time | None = None
-    ) -> int:
+    def incrby(self, key: Key, amount: SupportsIndex = 1, *, ex: Time | None = None, px: Time | None = None) -> int:
         return self._do(self._call_add(key, amount, "+", ex, px))
 
-    def decr(
-        self, key: Key, amount: SupportsIndex = 1, *, ex: Time | None = None, px: Time | None = None
-    ) -> int:
+    def decr(self, key: Key, amount: SupportsIndex = 1, *, ex: Time | None = None, px: Time | None = None) -> int:
         return self._do(self._call_add(key, amount, "-", ex, px))
 
-    def decrby(
-        self, key: Key, amount: SupportsIndex = 1, *, ex: Time | None = None, px: Time | None = None
-    ) -> int:
+    def decrby(self, key: Key, amount: SupportsIndex = 1, *, ex: Time | None = None, px: Time | None = None) -> int:
         return self._do(self._call_add(key, amount, "-", ex, px))
 
     # ---- limits
 
-    def fixed_window(
-        self, key: Key, limit: SupportsIndex, seconds: Period | None, cost: SupportsIndex = 1
-    ) -> int:
+    def fixed_window(self, key: Key, limit: SupportsIndex, seconds: Period | None, cost: SupportsIndex = 1) -> int:
         return self._do(self._call_hit("counter", key, limit, seconds, cost))
 
-    def sliding_window(
-        self, key: Key, limit: SupportsIndex, seconds: Period, cost: SupportsIndex = 1
-    ) -> int:
+    def sliding_window(self, key: Key, limit: SupportsIndex, seconds: Period, cost: SupportsIndex = 1) -> int:
         return self._do(self._call_hit("sliding-window", key, limit, seconds, cost))
 
     def gcra(
@@ -218,9 +204,7 @@ class RedisCounters(Calls):
     def getdel(self, key: Key) -> int | None:
         return self._do(self._call_getdel(key))
 
-    def getex(
-        self, key: Key, *, ex: Time | None = None, px: Time | None = None, persist: bool = False
-    ) -> int | None:
+    def getex(self, key: Key, *, ex: Time | None = None, px: Time | None = None, persist: bool = False) -> int | None:
         return self._do(self._call_getex(key, ex, px, persist))
 
     @overload
