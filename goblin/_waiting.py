@@ -79,10 +79,10 @@ def drive(store: Any, steps: Steps, sleep: Callable[[int], object]) -> Outcome:
 
 async def drive_async(store: Any, steps: Steps, sleep: Callable[[int], Awaitable[object]], is_async: bool) -> Outcome:
     """For coroutines, on a store of either form."""
-    answer, requests = None, _cancel_requests()
+    answer, requests = None, _cancel_requests() if is_async else 0
     while isinstance(step := _next(steps, answer), Step):
         try:
-            if _cancel_requests() > requests:
+            if is_async and _cancel_requests() > requests:
                 # The client has lost it: until Python 3.12 asyncio.wait_for() does, where a reply comes at that moment.
                 from asyncio import CancelledError
 
