@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, SupportsIndex, TypeVar, overload
 
 from goblin import _convert as convert
 from goblin.redis._calls import Call, Calls, seconds_of
@@ -258,11 +258,9 @@ class RedisCounters(Calls):
             raise KeyError(key)
         return value
 
-    if not TYPE_CHECKING:  # checkers are to see that there is none
-
-        def __setitem__(self, key, value):
-            # Along with __delitem__ Python would answer with AttributeError.
-            raise TypeError("item assignment is not supported: use set(), which says what becomes of the TTL")
+    def __setitem__(self, key: NoReturn, value: NoReturn, /) -> NoReturn:
+        # Along with __delitem__ Python would answer with AttributeError.
+        raise TypeError("item assignment is not supported: use set(), which says what becomes of the TTL")
 
     def __delitem__(self, key: Key, /) -> None:
         if self.delete(key) == 0:

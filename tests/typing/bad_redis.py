@@ -17,7 +17,6 @@ store.increx("k", 1.5)  # expect: arg-type, reportArgumentType
 store.sliding_window("k", 5, None)  # expect: arg-type, reportArgumentType
 store.sweep()  # expect: attr-defined, reportAttributeAccessIssue
 store.stats()  # expect: attr-defined, reportAttributeAccessIssue
-store["k"] = 5  # expect: index, reportIndexIssue
 len(async_store)  # expect: arg-type, reportArgumentType
 number: int = async_store.incr("k")  # expect: assignment, reportAssignmentType
 
@@ -26,3 +25,4 @@ goblin.RateLimiter("5/minute", on_error=5)  # expect: arg-type, reportArgumentTy
 goblin.AsyncRateLimiter("5/minute")  # expect: call-arg, reportCallIssue
 goblin.AsyncRateLimiter("5/minute", store=store)  # expect: arg-type, reportArgumentType
 goblin.AsyncRateLimiter("5/minute", store=goblin.Counters())  # expect: arg-type, reportArgumentType
+store["k"] = 5  # expect: index, arg-type, reportArgumentType
