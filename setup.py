@@ -38,7 +38,7 @@ DIRECTIVES = {
 }
 
 
-MODULES = ["_clock", "_scan", "_reservations", "_decide", "_core", "_limiter"]
+MODULES = ["_clock", "_scan", "_reservations", "_decide", "_convert", "_core", "_limiter"]
 
 
 # A command's way from argument to record is a dozen small functions that share one structure; only as one piece of code

@@ -10,8 +10,9 @@
 
 from goblin._clock import ManualClock
 from goblin._core import Counters, Stats
+from goblin.async_limiter import AsyncRateLimiter
 from goblin.decorators import quota, rate_limit
-from goblin.errors import CapacityError, RateLimitExceeded, WrongTypeError
+from goblin.errors import CapacityError, RateLimitExceeded, StoreError, WrongTypeError
 from goblin.limiter import (
     Decision,
     Limit,
@@ -19,9 +20,12 @@ from goblin.limiter import (
     default_store,
     set_default_store,
 )
+from goblin.store import AsyncStore, Store
 
 __all__ = [
     "NEVER",
+    "AsyncRateLimiter",
+    "AsyncStore",
     "CapacityError",
     "Counters",
     "Decision",
@@ -30,6 +34,8 @@ __all__ = [
     "RateLimitExceeded",
     "RateLimiter",
     "Stats",
+    "Store",
+    "StoreError",
     "WrongTypeError",
     "default_store",
     "quota",

@@ -131,6 +131,48 @@ cdef inline int as_duration(object value, str name, int64_t unit_ns, Duration *o
     return 0
 
 
+cdef inline int raise_bad_expiry(object ex, object px) except -1:
+    if ex is not None:
+        raise errors.bad_time("ex", ex, 1)
+    raise errors.bad_time("px", px, 1)
+
+
+cdef inline int as_expiry(object ex, object px, Duration *ttl) except -1:
+    """Convert `ex` and `px`, not yet judging them. Returns whether one was given."""
+    ttl.ns, ttl.fits = 0, True
+    if ex is not None:
+        as_duration(ex, "ex", NS_PER_SECOND, ttl)
+    if px is not None:
+        as_duration(px, "px", NS_PER_MS, ttl)
+    return ex is not None or px is not None
+
+
+cdef inline int judge_expiry(object ex, object px, const Duration *ttl) except -1:
+    """After the conversions: conflicts, then signs, then ranges."""
+    if ex is not None and px is not None:
+        raise errors.conflict("ex", "px")
+    if (ex is not None or px is not None) and (not ttl.fits or ttl.ns <= 0):
+        raise_bad_expiry(ex, px)
+    return 0
+
+
+cdef inline int count_of(object value, str name, Py_ssize_t *out) except -1:
+    cdef int64_t wide
+    as_int64(value, name, &wide)
+    out[0] = <Py_ssize_t>max(wide, 0)
+    return 0
+
+
+cdef inline bytes as_pattern(object match):
+    if match is None:
+        return None
+    if isinstance(match, str):
+        return (<str>match).encode()
+    if isinstance(match, bytes):
+        return bytes.__getitem__(match, slice(None)) if type(match) is not bytes else match
+    raise TypeError(f"match must be str, bytes or None, not {errors._type_name(type(match))}")
+
+
 cdef inline bint timedelta_ns(object value, int64_t *out) noexcept:
     """A timedelta exactly; False if it leaves int64."""
     cdef int64_t ns

@@ -18,8 +18,8 @@ from libc.stdint cimport UINT64_MAX, int64_t, uint32_t, uint64_t
 from goblin import errors
 from goblin cimport _rules as rules
 from goblin._args cimport (
-    NS_PER_MS, NS_PER_SECOND, Duration, Key, as_duration, as_int64, as_key, as_keys, as_quota, as_value,
-    gob_hash_buffer, gob_hash_bytes, gob_hash_str,
+    NS_PER_MS, NS_PER_SECOND, Duration, Key, as_duration, as_expiry, as_int64, as_key, as_keys, as_pattern, as_quota,
+    as_value, count_of, gob_hash_buffer, gob_hash_bytes, gob_hash_str, judge_expiry, raise_bad_expiry,
 )
 from goblin._clock cimport NO_COARSE, ManualClock
 from goblin._decide cimport decide_entries, refund_stamps
@@ -178,50 +178,6 @@ cdef int fail(Status status, str name=None, object value=None, lowest=None) exce
     if status == WRONG_KIND:
         raise errors.WrongTypeError(errors.WRONG_KIND)
     raise errors.no_place(status == NO_ROOM)
-
-
-# ---- options ---------------------------------------------------------------------------------------------------------
-
-cdef inline int as_expiry(object ex, object px, Duration *ttl) except -1:
-    """Convert `ex` and `px`, not yet judging them. Returns whether one was given."""
-    ttl.ns, ttl.fits = 0, True
-    if ex is not None:
-        as_duration(ex, "ex", NS_PER_SECOND, ttl)
-    if px is not None:
-        as_duration(px, "px", NS_PER_MS, ttl)
-    return ex is not None or px is not None
-
-
-cdef inline int judge_expiry(object ex, object px, const Duration *ttl) except -1:
-    """After the conversions: conflicts, then signs, then ranges."""
-    if ex is not None and px is not None:
-        raise errors.conflict("ex", "px")
-    if (ex is not None or px is not None) and (not ttl.fits or ttl.ns <= 0):
-        raise_bad_expiry(ex, px)
-    return 0
-
-
-cdef int raise_bad_expiry(object ex, object px) except -1:
-    if ex is not None:
-        raise errors.bad_time("ex", ex, 1)
-    raise errors.bad_time("px", px, 1)
-
-
-cdef int count_of(object value, str name, Py_ssize_t *out) except -1:
-    cdef int64_t wide
-    as_int64(value, name, &wide)
-    out[0] = <Py_ssize_t>max(wide, 0)
-    return 0
-
-
-cdef bytes as_pattern(object match):
-    if match is None:
-        return None
-    if isinstance(match, str):
-        return (<str>match).encode()
-    if isinstance(match, bytes):
-        return bytes.__getitem__(match, slice(None)) if type(match) is not bytes else match
-    raise TypeError(f"match must be str, bytes or None, not {errors._type_name(type(match))}")
 
 
 # ---- steps that several commands share -------------------------------------------------------------------------------

@@ -35,3 +35,18 @@ cdef bint give_back(
 
 cdef object decide_entries(Store *store, dict told, object entries, object cost, object mode, object max_wait_ns)
 cdef object refund_stamps(Store *store, dict told, object stamps, object cost)
+
+# The arguments of decide() and refund(), checked: also for stores elsewhere.
+cdef class Entries:
+    cdef list keys
+    cdef list quota_tuples
+    cdef Py_ssize_t count
+    cdef Slot *slots
+    cdef Quota *quotas
+    cdef State *before
+    cdef int64_t *marks_ns
+
+cdef Entries as_entries(
+    object entries, object cost, object mode, object max_wait_ns, int64_t *cost_out, Mode *mode_out, int64_t *most_wait_ns
+)
+cdef Entries as_stamps(object stamps, object cost, int64_t *cost_out)

@@ -193,13 +193,6 @@ cdef int as_cost(object cost, int64_t *out) except -1:
 
 cdef class Entries:
     """C arrays for the entries of one call. The lists keep the keys alive that the slots point into."""
-    cdef list keys
-    cdef list quota_tuples
-    cdef Py_ssize_t count
-    cdef Slot *slots
-    cdef Quota *quotas
-    cdef State *before
-    cdef int64_t *marks_ns
 
     def __cinit__(self, list keys not None, list quotas not None):
         cdef Py_ssize_t i, j, count = len(keys)
@@ -228,34 +221,46 @@ cdef bint same_key(const Key *a, const Key *b) noexcept:
     return a.hash == b.hash and a.length == b.length and memcmp(a.data, b.data, a.length) == 0
 
 
-cdef object decide_entries(Store *store, dict told, object entries, object cost, object mode, object max_wait_ns):
+cdef Entries as_entries(
+    object entries, object cost, object mode, object max_wait_ns, int64_t *cost_out, Mode *mode_out, int64_t *most_wait_ns
+):
+    """The arguments of decide(), from left to right."""
     cdef list pairs = [(key, quota) for key, quota in entries]
     cdef Entries hits = Entries.__new__(
         Entries, [pair[0] for pair in pairs], [pair[1] for pair in pairs])
-    cdef int64_t cost_value, most_wait_ns = GOB_NO_DEADLINE
-    cdef Outcome outcome
-    cdef Status status
     cdef Py_ssize_t i
     if hits.count == 0:
         raise ValueError("entries is empty (allowed: one (key, quota) pair or more)")
-    as_cost(cost, &cost_value)
+    as_cost(cost, cost_out)
     if type(mode) is not str or mode not in MODES:
         raise ValueError(f"mode={errors._shown(mode)} (allowed: {', '.join(MODES)})")
+    mode_out[0] = <Mode><int>MODES[mode]
+    most_wait_ns[0] = GOB_NO_DEADLINE
     if max_wait_ns is not None:
-        as_int64(max_wait_ns, "max_wait_ns", &most_wait_ns)
-    if MODES[mode] == RESERVE:
+        as_int64(max_wait_ns, "max_wait_ns", most_wait_ns)
+    if mode_out[0] == RESERVE:
         for i in range(hits.count):
             if hits.quotas[i].kind != GCRA:
                 raise ValueError("mode='reserve' (allowed: with gcra only)")
-    status = decide(store, hits.slots, hits.quotas, hits.before, hits.count, cost_value, <Mode><int>MODES[mode],
-                    most_wait_ns, &outcome)
+    return hits
+
+
+cdef object decide_entries(Store *store, dict told, object entries, object cost, object mode, object max_wait_ns):
+    cdef int64_t cost_value, most_wait_ns
+    cdef Mode mode_value
+    cdef Outcome outcome
+    cdef Status status
+    cdef Py_ssize_t i
+    cdef Entries hits = as_entries(entries, cost, mode, max_wait_ns, &cost_value, &mode_value, &most_wait_ns)
+    status = decide(store, hits.slots, hits.quotas, hits.before, hits.count, cost_value, mode_value, most_wait_ns,
+                    &outcome)
     if status == WRONG_KIND:
         raise errors.WrongTypeError(errors.WRONG_KIND)
     if status == BAD_TIME:
-        raise errors.bad_time("period_ns", pairs[outcome.index][1][2], 1)
+        raise errors.bad_time("period_ns", hits.quota_tuples[outcome.index][2], 1)
     if status != OK:
         raise errors.no_place(status == NO_ROOM)
-    if MODES[mode] == RESERVE and outcome.spent and outcome.verdict.result < 0:
+    if mode_value == RESERVE and outcome.spent and outcome.verdict.result < 0:
         note_told(store, told, hits.keys, [state_tuple(&hits.slots[i].state) for i in range(hits.count)], outcome.at_ns,
                   outcome.at_ns + outcome.verdict.result)
     return (
@@ -264,7 +269,7 @@ cdef object decide_entries(Store *store, dict told, object entries, object cost,
         -1 if outcome.reset_ns == FOREVER else outcome.reset_ns,
         outcome.index,
         outcome.at_ns,
-        tuple([stamp_of(hits, i, &outcome, MODES[mode] == RESERVE) for i in range(hits.count)])
+        tuple([stamp_of(hits, i, &outcome, mode_value == RESERVE) for i in range(hits.count)])
         if outcome.spent else None,
     )
 
@@ -280,15 +285,21 @@ cdef tuple stamp_of(Entries hits, Py_ssize_t i, const Outcome *outcome, bint res
     )
 
 
-cdef object refund_stamps(Store *store, dict told, object stamps, object cost):
+cdef Entries as_stamps(object stamps, object cost, int64_t *cost_out):
+    """The arguments of refund(), from left to right."""
     cdef list rows = [(key, quota, mark) for key, quota, mark, _before, _after in stamps]
     cdef Entries hits = Entries.__new__(Entries, [row[0] for row in rows], [row[1] for row in rows])
-    cdef int64_t cost_value
     cdef Py_ssize_t i
-    as_cost(cost, &cost_value)
+    as_cost(cost, cost_out)
     for i in range(hits.count):
         as_int64(rows[i][2], "stamp", &hits.marks_ns[i])
         if hits.marks_ns[i] < 0:
             raise errors.below("stamp", rows[i][2], 0)
+    return hits
+
+
+cdef object refund_stamps(Store *store, dict told, object stamps, object cost):
+    cdef int64_t cost_value
+    cdef Entries hits = as_stamps(stamps, cost, &cost_value)
     skip_told(store, told, hits.keys, hits.quotas, hits.marks_ns)
     return give_back(store, hits.slots, hits.quotas, hits.marks_ns, hits.count, cost_value)

@@ -3,9 +3,7 @@
 The cold half of RateLimiter, its arguments and its waiting, is in limiter.py.
 """
 cimport cython
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.long cimport PyLong_Check
-from cpython.bool cimport PyBool_Check
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_Check
 from libc.math cimport INFINITY, nextafter
@@ -13,11 +11,10 @@ from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
 from goblin import errors
-from goblin._args cimport (
-    PyUnicode_DATA, PyUnicode_GET_LENGTH, PyUnicode_IS_COMPACT_ASCII, as_int64, gob_hash_buffer, gob_seconds_to_ns,
-)
+from goblin._args cimport as_int64, gob_hash_buffer, gob_seconds_to_ns
 from goblin._core cimport Counters
 from goblin._decide cimport ADMIT, HIT, PEEK, Mode, Outcome, decide, give_back, mark_of
+from goblin._keys cimport exact_part
 from goblin._reservations cimport skip_told
 from goblin._rules cimport (
     BAD_TIME, COUNTER, FOREVER, GCRA, NEVER, NO_ROOM, OK, SLIDING_WINDOW, WRONG_KIND, Quota, State, Status,
@@ -25,6 +22,7 @@ from goblin._rules cimport (
 )
 from goblin._step cimport Slot
 from goblin._table cimport GOB_KEY_MAX
+from goblin.store import check_store
 
 cdef enum:
     FEW_LIMITS = 4      # that many limits, with keys that fit below, need no allocation
@@ -71,15 +69,6 @@ def set_default_store(store):
         before = default_box[0]
         default_box[0] = store
     return before
-
-
-def check_store(store):
-    missing = [verb for verb in ("decide", "refund", "unreserve", "delete", "now_ns")
-               if not callable(getattr(type(store), verb, None))]
-    if missing:
-        raise TypeError(
-            f"store must be a goblin.Counters or have the verbs of the Store protocol: "
-            f"{errors._type_name(type(store))} lacks {', '.join(missing)}")
 
 
 cdef inline bint is_core(object store):
@@ -198,68 +187,7 @@ def restore_decision(limit, key, int64_t cost, int64_t remaining, str algorithm,
     return decision
 
 
-# ---- keys ------------------------------------------------------------------------------------------------------------
-
-cdef bytes exact_part(object key):
-    """What follows the brace for a key that is not a str: its form and its bytes. No two different keys meet."""
-    if PyBytes_Check(key):
-        return b"=" + PyBytes_FromStringAndSize(PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key))
-    if PyLong_Check(key) and not PyBool_Check(key):
-        return b"#" + int.__repr__(key).encode()
-    if isinstance(key, tuple):
-        if type(key) is tuple:
-            plain = plain_tuple(<tuple>key)
-            if plain is not None:
-                return plain
-        return ascii(tuple([exact_element(part) for part in tuple.__iter__(key)])).encode()
-    raise TypeError(f"key must be str, bytes, int or a tuple of those, not {errors._type_name(type(key))}")
-
-
-cdef bytes plain_tuple(tuple key):
-    """What ascii() makes of a tuple of plain str, several times faster; None where one would need escapes."""
-    cdef Py_ssize_t i, j, length, total = 2 + (len(key) == 1)  # brackets, and the comma that makes one a tuple
-    cdef const char *data
-    cdef char *out
-    cdef bytes text
-    for i in range(len(key)):
-        part = key[i]
-        if type(part) is not str or not PyUnicode_IS_COMPACT_ASCII(part):
-            return None
-        data = <const char *>PyUnicode_DATA(part)
-        length = PyUnicode_GET_LENGTH(part)
-        for j in range(length):
-            if data[j] < c" " or data[j] > c"~" or data[j] == c"'" or data[j] == c"\\":
-                return None
-        total += length + 2 + 2 * (i > 0)
-    text = PyBytes_FromStringAndSize(NULL, total)
-    out = PyBytes_AS_STRING(text)
-    out[0] = c"("
-    out += 1
-    for i in range(len(key)):
-        part = key[i]
-        if i > 0:
-            memcpy(out, b", ", 2)
-            out += 2
-        length = PyUnicode_GET_LENGTH(part)
-        out[0] = c"'"
-        memcpy(out + 1, PyUnicode_DATA(part), length)
-        out[length + 1] = c"'"
-        out += length + 2
-    if len(key) == 1:
-        out[0] = c","
-        out += 1
-    out[0] = c")"
-    return text
-
-
-cdef object exact_element(object part):
-    if PyUnicode_Check(part):
-        return part if type(part) is str else str.__str__(part)
-    if PyBytes_Check(part):
-        return PyBytes_FromStringAndSize(PyBytes_AS_STRING(part), PyBytes_GET_SIZE(part))
-    if PyLong_Check(part) and not PyBool_Check(part):
-        return int.__index__(part)
-    raise TypeError(f"key parts must be str, bytes or int, not {errors._type_name(type(part))}")
+RETRY_UNKNOWN_NS = 1_000_000_000  # what a refusal says that no store has judged: Retry-After has whole seconds
 
 
 # ---- the limiter -----------------------------------------------------------------------------------------------------
@@ -270,6 +198,7 @@ cdef class LimiterCore:
     cdef readonly str algorithm
     cdef readonly str name
     cdef readonly object store      # None: the default store, looked up at every call
+    cdef object fallback            # what `on_error` says instead of "raise": "allow", "deny", a Counters; else None
     cdef Py_ssize_t count
     cdef Quota *quotas
     cdef tuple prefixes             # what the keys begin with, a bytes object per limit, up to and with the brace
@@ -278,7 +207,8 @@ cdef class LimiterCore:
     def __dealloc__(self):
         PyMem_Free(self.quotas)
 
-    def _set_up(self, tuple limits not None, str algorithm not None, store, str name not None, tuple prefixes not None):
+    def _set_up(self, tuple limits not None, str algorithm not None, store, str name not None, tuple prefixes not None,
+                fallback):
         """Once, by RateLimiter.__init__, with arguments already judged."""
         cdef Py_ssize_t i
         cdef int kind = GCRA if algorithm == "gcra" else SLIDING_WINDOW if algorithm == "sliding-window" else COUNTER
@@ -296,8 +226,14 @@ cdef class LimiterCore:
             quotas[i].horizon_ns = horizon_of(&quotas[i])
         self.limits, self.algorithm, self.store, self.name, self.prefixes = limits, algorithm, store, name, prefixes
         self.prefix_bytes = sum([len(prefix) for prefix in prefixes])
+        self.fallback = fallback
         self.count = len(limits)
         self.quotas = quotas
+
+    @property
+    def on_error(self):
+        """What becomes of a hit when the store cannot be asked: "raise", "allow", "deny", or a local `Counters`."""
+        return "raise" if self.fallback is None else self.fallback
 
     def hit(self, key, cost=1):
         """A hit of `cost` on every limit, all or nothing in one step: its `Decision`.
@@ -308,7 +244,9 @@ cdef class LimiterCore:
         >>> [limiter.hit("ann").remaining for hit in range(2)], limiter.hit("ann").allowed
         ([1, 0], False)
         """
-        return self._decide(key, cost, HIT)
+        if self.fallback is not None:
+            return self._guarded(key, cost, HIT)
+        return self._decide(default_store() if self.store is None else self.store, key, cost, HIT)
 
     def allow(self, key, cost=1):
         """`hit` as a bool, without making a Decision.
@@ -318,6 +256,8 @@ cdef class LimiterCore:
         """
         cdef Outcome outcome
         cdef int64_t cost_value
+        if self.fallback is not None:
+            return bool(self._guarded(key, cost, HIT))
         store = default_store() if self.store is None else self.store
         if not is_core(store):
             return bool(self._decide_elsewhere(store, key, cost, "hit"))
@@ -329,6 +269,9 @@ cdef class LimiterCore:
         """A hit: None where it passes, its Decision where not. For decorators, which need no more."""
         cdef Outcome outcome
         cdef int64_t cost_value
+        if self.fallback is not None:
+            decision = self._guarded(key, cost, HIT)
+            return None if decision else decision
         store = default_store() if self.store is None else self.store
         if not is_core(store):
             decision = self._decide_elsewhere(store, key, cost, "hit")
@@ -343,7 +286,9 @@ cdef class LimiterCore:
         >>> goblin.RateLimiter("5/minute", store=goblin.Counters()).peek("ann").remaining
         5
         """
-        return self._decide(key, cost, PEEK)
+        if self.fallback is not None:
+            return self._guarded(key, cost, PEEK)
+        return self._decide(default_store() if self.store is None else self.store, key, cost, PEEK)
 
     def reset(self, key):
         """Forget all of the key's entries, in one step; whether there were any.
@@ -352,7 +297,10 @@ cdef class LimiterCore:
         False
         """
         store = default_store() if self.store is None else self.store
-        return store.delete(*self._keys(key)) > 0
+        keys = self._keys(key)
+        if isinstance(self.fallback, Counters) and self.fallback is not store:
+            self.fallback.delete(*keys)
+        return store.delete(*keys) > 0
 
     def refund(self, Decision decision not None):
         """Give back what the hit of this decision still weighs; True if anything was. Once, and for its own object.
@@ -362,22 +310,46 @@ cdef class LimiterCore:
         >>> limiter.refund(hit), limiter.refund(hit), limiter.peek("ann").remaining
         (True, False, 5)
         """
+        store, marks = self._take_right(decision)
+        return marks is not None and self._give_back(store, marks, decision)
+
+    def _take_right(self, Decision decision not None):
+        """(store, what is known of the hit) of a decision that may be refunded, once; (None, None) from then on."""
         if decision.limiter is not self and decision.limiter is not None:
             raise ValueError("the decision was made by another limiter")
         with cython.critical_section(decision):  # of two threads one has the right
             marks, store = decision.marks, decision.store
             decision.limiter = decision.store = decision.marks = None
-        if marks is None:
-            return False
+        return store, marks
+
+    def _give_back(self, store, marks, Decision decision not None):
         if not is_core(store):
             return bool(store.refund(marks, decision.cost))
         return self._refund_core(<Counters>store, decision, marks)
 
-    cdef object _decide(self, object key, object cost, Mode mode):
+    # ---- a store that cannot be asked
+
+    cdef object _guarded(self, object key, object cost, Mode mode):
+        """A hit or peek that does what `on_error` says."""
+        cdef int64_t cost_value
+        as_cost(cost, &cost_value)  # once: see _decide_elsewhere
+        try:
+            return self._decide(default_store() if self.store is None else self.store, key, cost_value, mode)
+        except (errors.StoreError, errors.CapacityError):
+            return self._instead(key, cost_value, mode == HIT)
+
+    def _instead(self, key, int64_t cost, bint spend):
+        """The Decision of a hit or peek that the store could not judge, where `on_error` is not "raise"."""
+        if isinstance(self.fallback, Counters):
+            return self._decide(self.fallback, key, cost, HIT if spend else PEEK)
+        # Nothing is known: nothing that remains, and no time at which it comes back.
+        wait_ns = 0 if self.fallback == "allow" else RETRY_UNKNOWN_NS
+        return restore_decision(self.limits[0], key, cost, 0, self.algorithm, self.name, wait_ns, FOREVER)
+
+    cdef object _decide(self, object store, object key, object cost, Mode mode):
         cdef Outcome outcome
         cdef int64_t cost_value
         cdef Decision decision
-        store = default_store() if self.store is None else self.store
         if not is_core(store):
             return self._decide_elsewhere(store, key, cost, "hit" if mode == HIT else "peek")
         as_cost(cost, &cost_value)

@@ -1,8 +1,8 @@
 """The decorators: :func:`rate_limit` for calls per time, :func:`quota` for amounts per period.
 
 From top to bottom: the two decorators, the checks of their arguments, what a decorated function asks at each call (its
-*gate*), the wrappers, functions and their names. Sync and async wrappers share the gate; only the await differs. How
-much is left and when it comes back is :class:`goblin.RateLimiter`'s affair alone.
+*gate*), the wrappers. Sync and async wrappers share the gate; only the await differs. How much is left and when it comes
+back is :class:`goblin.RateLimiter`'s affair alone.
 """
 
 from __future__ import annotations
@@ -19,10 +19,14 @@ from types import FrameType, FunctionType
 from typing import Any, Literal, TypeVar, overload
 
 from goblin import errors
+from goblin._core import Counters
 from goblin._decorated import BoundLimited, Decorates, DecoratesWithFallback, Limited
+from goblin._functions import budget_name, is_a, module_of, name_of, source_of
 from goblin._template import Template
+from goblin.async_limiter import AsyncRateLimiter
 from goblin.errors import RateLimitExceeded
 from goblin.limiter import Decision, Key, Limit, Period, RateLimiter
+from goblin.store import AsyncStore, Store, is_async_store
 
 __all__ = ["BoundLimited", "Limited", "quota", "rate_limit"]
 
@@ -36,28 +40,30 @@ _Exceptions = type[BaseException] | tuple[type[BaseException], ...]
 
 @overload
 def rate_limit(
-    limits: _Limits | RateLimiter | Callable[..., _Limits | Awaitable[_Limits]],
+    limits: _Limits | RateLimiter | AsyncRateLimiter | Callable[..., _Limits | Awaitable[_Limits]],
     *,
     key: str | Callable[..., Key | Awaitable[Key]] | None = None,
     cost: int | Callable[..., int | Awaitable[int]] = 1,
     algorithm: str = "fixed-window",
-    store: Any = None,
+    store: Store | AsyncStore | None = None,
     name: str | None = None,
     on_limit: Literal["raise", "wait"] = "raise",
     timeout: Period | None = None,
+    on_error: str | Counters = "raise",
     exempt_when: Callable[..., object] | None = None,
     refund_on: _Exceptions = (),
 ) -> Decorates: ...
 @overload
 def rate_limit(
-    limits: _Limits | RateLimiter | Callable[..., _Limits | Awaitable[_Limits]],
+    limits: _Limits | RateLimiter | AsyncRateLimiter | Callable[..., _Limits | Awaitable[_Limits]],
     *,
     key: str | Callable[..., Key | Awaitable[Key]] | None = None,
     cost: int | Callable[..., int | Awaitable[int]] = 1,
     algorithm: str = "fixed-window",
-    store: Any = None,
+    store: Store | AsyncStore | None = None,
     name: str | None = None,
     on_limit: Callable[[Decision], _S],
+    on_error: str | Counters = "raise",
     exempt_when: Callable[..., object] | None = None,
     refund_on: _Exceptions = (),
 ) -> DecoratesWithFallback[_S]: ...
@@ -67,10 +73,11 @@ def rate_limit(
     key: Any = None,
     cost: Any = 1,
     algorithm: str = "fixed-window",
-    store: Any = None,
+    store: Store | AsyncStore | None = None,
     name: str | None = None,
     on_limit: Any = "raise",
     timeout: Period | None = None,
+    on_error: str | Counters = "raise",
     exempt_when: Callable[..., object] | None = None,
     refund_on: _Exceptions = (),
 ) -> Any:
@@ -82,20 +89,24 @@ def rate_limit(
     Args:
         limits: a string such as ``"5/minute"`` or ``"10/second; 1000/hour"``, a :class:`Limit`, or several; all of them
             must admit the call. Or a callable of the call's arguments that returns them: limits per user, or changed
-            live. Or a :class:`RateLimiter`, whose budget is shared by all that use it; `algorithm`, `store` and `name`
-            are its own then.
+            live. Or a :class:`RateLimiter` or :class:`AsyncRateLimiter`, whose budget is shared by all that use it;
+            `algorithm`, `store`, `name` and `on_error` are its own then.
         key: whose budget a call spends. None: one for the whole function. A template of the function's parameters, such
             as ``"{user}"`` or ``"{request.ip}"``; defaults are filled in, and two templates never share. Or a callable
             of the call's arguments that returns a ``str``, ``bytes``, ``int`` or a tuple of those.
         cost: how many hits a call counts as, from 0; or a callable of the call's arguments.
         algorithm: ``"fixed-window"``, ``"sliding-window"`` or ``"gcra"``.
-        store: where the counts are; None for :func:`default_store`, looked up at every call.
+        store: where the counts are; None for :func:`default_store`, looked up at every call. An ``async def`` may have
+            an async one, and awaits it; ``limiter`` is an :class:`AsyncRateLimiter` then, and what ``reset`` and
+            ``peek`` return is to be awaited (which type checkers do not see: for them, share an AsyncRateLimiter of
+            your own, and ask that).
         name: functions decorated with one name share a budget, if the limits are equal too. None: the function's own,
             made of its module, qualified name and first line, so that every process calls it the same, and closures,
             partial objects and instances of one piece of code share. Decorators stacked on one function differ.
         on_limit: ``"raise"``: a refused call raises :class:`RateLimitExceeded`. ``"wait"``: it sleeps until it may
             pass. Or a callable of the :class:`Decision`: its result is the call's.
         timeout: seconds, with ``"wait"`` only: a call that would wait longer raises at once. None: as long as it takes.
+        on_error: what becomes of a call when the store cannot be asked or has no room: see :class:`RateLimiter`.
         exempt_when: a callable of the call's arguments; if the result is true, the call is not counted at all.
         refund_on: exceptions which, raised by the function, give back what the call has spent.
 
@@ -110,9 +121,9 @@ def rate_limit(
     Raises:
         ValueError: malformed limits, a template that the signature cannot fill, a value out of range. All this, and
             TypeError, at decoration.
-        TypeError: an argument of the wrong kind; an async callable for a function that cannot await it; ``"wait"`` or
-            `refund_on` for a kind of generator function that cannot have it; used without a call, as a bare
-            ``@rate_limit``.
+        TypeError: an argument of the wrong kind; an async callable or store for a function that cannot await it;
+            ``"wait"`` or `refund_on` for a kind of generator function that cannot have it; used without a call, as a
+            bare ``@rate_limit``.
 
     Cost: one :meth:`RateLimiter.hit` and a plain Python wrapper around the call. Safe from any number of threads and
     event loops: nothing is kept between calls but what is in the store.
@@ -138,7 +149,7 @@ def rate_limit(
     if isinstance(limits, FunctionType) and _is_being_decorated(limits, sys._getframe(1)):
         raise _not_a_function("rate_limit", limits)
     return _Decorator(
-        "rate_limit", limits, key, cost, algorithm, store, name, on_limit, timeout, exempt_when, refund_on
+        "rate_limit", limits, key, cost, algorithm, store, name, on_limit, timeout, on_error, exempt_when, refund_on
     )
 
 
@@ -149,10 +160,11 @@ def quota(
     key: str | Callable[..., Key | Awaitable[Key]] | None,
     cost: int | Callable[..., int | Awaitable[int]] = 1,
     period: Period | None = None,
-    store: Any = None,
+    store: Store | AsyncStore | None = None,
     name: str | None = None,
     on_limit: Literal["raise", "wait"] = "raise",
     timeout: Period | None = None,
+    on_error: str | Counters = "raise",
     exempt_when: Callable[..., object] | None = None,
     refund_on: _Exceptions = (),
 ) -> Decorates: ...
@@ -163,9 +175,10 @@ def quota(
     key: str | Callable[..., Key | Awaitable[Key]] | None,
     cost: int | Callable[..., int | Awaitable[int]] = 1,
     period: Period | None = None,
-    store: Any = None,
+    store: Store | AsyncStore | None = None,
     name: str | None = None,
     on_limit: Callable[[Decision], _S],
+    on_error: str | Counters = "raise",
     exempt_when: Callable[..., object] | None = None,
     refund_on: _Exceptions = (),
 ) -> DecoratesWithFallback[_S]: ...
@@ -175,10 +188,11 @@ def quota(
     key: Any,
     cost: Any = 1,
     period: Period | None = None,
-    store: Any = None,
+    store: Store | AsyncStore | None = None,
     name: str | None = None,
     on_limit: Any = "raise",
     timeout: Period | None = None,
+    on_error: str | Counters = "raise",
     exempt_when: Callable[..., object] | None = None,
     refund_on: _Exceptions = (),
 ) -> Any:
@@ -208,7 +222,7 @@ def quota(
     """
     limits = Limit(amount, period)
     return _Decorator(
-        "quota", limits, key, cost, "fixed-window", store, name, on_limit, timeout, exempt_when, refund_on
+        "quota", limits, key, cost, "fixed-window", store, name, on_limit, timeout, on_error, exempt_when, refund_on
     )
 
 
@@ -220,7 +234,7 @@ class _Decorator:
     """The arguments of `rate_limit` or `quota`, checked; called with a function, it makes the decorated one."""
 
     verb: str
-    limits: Any  # once checked: a RateLimiter, a callable, or a tuple of Limit
+    limits: Any  # once checked: a limiter, a callable, or a tuple of Limit
     key: str | _Function | None
     cost: int | _Function
     algorithm: str
@@ -228,6 +242,7 @@ class _Decorator:
     name: str | None
     on_limit: str | _Function
     timeout: Period | None
+    on_error: str | Counters
     exempt_when: _Function | None
     refund_on: Any  # once checked: a tuple of exception classes
 
@@ -243,8 +258,10 @@ class _Decorator:
         if not callable(self.cost):
             self.cost = _checked_cost(self.cost)
         self.refund_on = _checked_exceptions(self.refund_on)
-        if isinstance(self.limits, RateLimiter):
-            _check_not_given_twice(self.limits, self.algorithm, self.store, self.name)
+        self.awaits_store = self.store is not None and is_async_store(self.store)
+        if isinstance(self.limits, (RateLimiter, AsyncRateLimiter)):
+            _check_not_given_twice(self.limits, self.algorithm, self.store, self.name, self.on_error)
+            self.awaits_store = isinstance(self.limits, AsyncRateLimiter)
         elif callable(self.limits):
             self.new_limiter("1/second", self.name or "")  # refuses a bad algorithm, store or name
         else:
@@ -263,8 +280,12 @@ class _Decorator:
         gate = _Gate(self, function)
         return _dressed(_wrapper(gate, function), function, gate)
 
-    def new_limiter(self, limits: _Limits, name: str) -> RateLimiter:
-        return RateLimiter(limits, algorithm=self.algorithm, store=self.store, name=name)
+    def new_limiter(self, limits: _Limits, name: str) -> RateLimiter | AsyncRateLimiter:
+        kind: Any = AsyncRateLimiter if self.awaits_store else RateLimiter
+        limiter: RateLimiter | AsyncRateLimiter = kind(
+            limits, algorithm=self.algorithm, store=self.store, name=name, on_error=self.on_error
+        )
+        return limiter
 
 
 def _is_being_decorated(function: FunctionType, caller: FrameType) -> bool:
@@ -331,11 +352,14 @@ def _checked_exceptions(refund_on: Any) -> tuple[type[BaseException], ...]:
     return kinds
 
 
-def _check_not_given_twice(limiter: RateLimiter, algorithm: str, store: object, name: str | None) -> None:
+def _check_not_given_twice(
+    limiter: RateLimiter | AsyncRateLimiter, algorithm: str, store: object, name: str | None, on_error: object
+) -> None:
     other_algorithm = algorithm not in ("fixed-window", limiter.algorithm)
-    for argument, given in ("algorithm", other_algorithm), ("store", store is not None), ("name", name is not None):
-        if given:
-            raise ValueError(f"{argument} is the RateLimiter's own and cannot be given beside it")
+    given = {"algorithm": other_algorithm, "store": store is not None, "name": name is not None}
+    for argument, is_given in {**given, "on_error": on_error != "raise"}.items():
+        if is_given:
+            raise ValueError(f"{argument} is the {_kind(limiter)}'s own and cannot be given beside it")
 
 
 # ---- The gate -------------------------------------------------------------------------------------------------------
@@ -346,16 +370,17 @@ _KEPT_LIMITERS = 256
 # What callables mostly return: seen at once not to be awaitable.
 _PLAIN = frozenset({bool, int, str, bytes, tuple, type(None), Limit})
 # The limiter to ask, the key and the cost. A plain tuple: a named one costs as much as the hit.
-_Hit = tuple[RateLimiter, Key, int]
+_Hit = tuple[Any, Key, int]
 
 
 class _Gate:
     """What one decorated function asks at each call. It holds no call's arguments."""
 
     def __init__(self, settings: _Decorator, function: _Function) -> None:
-        source, self.layer = _source(function)
-        name = _budget_name(source, self.layer) if settings.name is None else settings.name
-        self.is_async = _is(inspect.iscoroutinefunction, function)
+        source, self.layer = source_of(function)
+        name = budget_name(source, self.layer) if settings.name is None else settings.name
+        self.is_async = is_a(inspect.iscoroutinefunction, function)
+        self.awaits_store = settings.awaits_store
         self.waits = settings.on_limit == "wait"
         self.on_limit = settings.on_limit if callable(settings.on_limit) else None
         self.timeout = settings.timeout
@@ -365,7 +390,7 @@ class _Gate:
         self.limits_of: Any = None
         self.limiter: Any = None
         self.limiter_made_for = functools.lru_cache(_KEPT_LIMITERS)(functools.partial(settings.new_limiter, name=name))
-        if isinstance(settings.limits, RateLimiter):
+        if isinstance(settings.limits, (RateLimiter, AsyncRateLimiter)):
             self.limiter = settings.limits
         elif callable(settings.limits):
             self.limits_of = settings.limits
@@ -373,22 +398,24 @@ class _Gate:
             self.limiter = self.limiter_made_for(settings.limits)
         self.template: Template | None = None
         if isinstance(settings.key, str):
-            self.template = Template(settings.key, function, _name_of(source))
+            self.template = Template(settings.key, function, name_of(source))
         self.key_of: Any = settings.key if callable(settings.key) else None
         self.key: Any = "" if settings.key is None else None
         self.cost_of: Any = settings.cost if callable(settings.cost) else None
         self.cost: Any = None if callable(settings.cost) else settings.cost
-        self._check_kind_of(function, _name_of(source))
+        self._check_kind_of(function, name_of(source))
 
     def _check_kind_of(self, function: _Function, function_name: str) -> None:
         """Refuse what a function of this kind could not do, here rather than at its first call."""
         for argument, asked in {**self._asked(), "on_limit": self.on_limit}.items():
-            if not self.is_async and _is(inspect.iscoroutinefunction, asked):
+            if not self.is_async and is_a(inspect.iscoroutinefunction, asked):
                 raise TypeError(f"{argument} is async, but {function_name} is not, and cannot await it")
-        is_async_generator = _is(inspect.isasyncgenfunction, function)
+        if self.awaits_store and not self.is_async:
+            raise TypeError(f"the store is async, but {function_name} is no async def, and cannot await it")
+        is_async_generator = is_a(inspect.isasyncgenfunction, function)
         if is_async_generator and self.waits:
             raise TypeError(f'on_limit="wait": {function_name} is an async generator function, its call cannot await')
-        if self.refund_on and (is_async_generator or _is(inspect.isgeneratorfunction, function)):
+        if self.refund_on and (is_async_generator or is_a(inspect.isgeneratorfunction, function)):
             raise TypeError(f"refund_on: {function_name} is a generator function, it raises after its call")
 
     def _asked(self) -> dict[str, Any]:
@@ -400,7 +427,7 @@ class _Gate:
         """Whether there is a callable among the arguments."""
         return bool(self._asked())
 
-    def limiter_and_key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[RateLimiter, Key]:
+    def limiter_and_key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Key]:
         limiter = self.limiter
         if limiter is None:
             limiter = self.limiter_for(_settled("limits", self.limits_of(*args, **kwargs)))
@@ -434,7 +461,7 @@ class _Gate:
             cost = await _awaited(self.cost_of(*args, **kwargs))
         return limiter, key, cost
 
-    def limiter_for(self, limits: _Limits) -> RateLimiter:
+    def limiter_for(self, limits: _Limits) -> Any:
         """For an answer of the limits callable."""
         if isinstance(limits, (str, Limit)):
             return self.limiter_made_for(limits)
@@ -449,7 +476,7 @@ class _Gate:
             return self.on_limit(decision)
         raise RateLimitExceeded(decision) from None
 
-    def peek(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Decision:
+    def peek(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         limiter, key = self.limiter_and_key(args, kwargs)
         return limiter.peek(key, self.cost if self.cost_of is None else _settled("cost", self.cost_of(*args, **kwargs)))
 
@@ -519,15 +546,19 @@ def _async_wrapper(gate: _Gate, function: _Function) -> _Function:
             return await function(*args, **kwargs)
         limiter, key, cost = hit
         if gate.waits:
-            decision = await limiter.acquire_async(key, cost, timeout=gate.timeout)
+            acquire = limiter.acquire if gate.awaits_store else limiter.acquire_async
+            decision = await acquire(key, cost, timeout=gate.timeout)
         else:
             decision = limiter.hit(key, cost)
+            if gate.awaits_store:
+                decision = await decision
         if not decision:
             return await _awaited(gate.refused(decision))
         try:
             return await function(*args, **kwargs)
         except gate.refund_on:
-            _refund(limiter, decision)
+            with contextlib.suppress(Exception):  # as in _refund
+                await _awaited(limiter.refund(decision))
             raise
 
     return wrapper
@@ -542,65 +573,22 @@ def _refund(limiter: RateLimiter, decision: Decision) -> None:
 def _dressed(wrapper: _Function, function: _Function, gate: _Gate) -> _Function:
     """The wrapper with the function's name, docstring and attributes, and `limiter`, `reset` and `peek`."""
 
-    def reset(*args: Any, **kwargs: Any) -> bool:
+    def reset(*args: Any, **kwargs: Any) -> Any:
         """Forget what the key of the call with these arguments has used. True if there was anything."""
         limiter, key = gate.limiter_and_key(args, kwargs)
         return limiter.reset(key)
 
-    def peek(*args: Any, **kwargs: Any) -> Decision:
+    def peek(*args: Any, **kwargs: Any) -> Any:
         """What the call with these arguments would get now; nothing is spent."""
         return gate.peek(args, kwargs)
 
     functools.update_wrapper(wrapper, function)
     if not hasattr(function, "__name__"):  # partial objects, instances: named after the code below them
-        source, _ = _source(function)
-        wrapper.__module__, wrapper.__qualname__ = _module_of(source), _name_of(source)
+        source, _ = source_of(function)
+        wrapper.__module__, wrapper.__qualname__ = module_of(source), name_of(source)
         wrapper.__name__ = wrapper.__qualname__.rpartition(".")[2]
     added = vars(wrapper)
     added.update(limiter=gate.limiter, reset=reset, peek=peek, _goblin_layer=gate.layer)
     if gate.limiter is None:
         del added["limiter"]
     return wrapper
-
-
-# ---- Functions and their names --------------------------------------------------------------------------------------
-
-
-def _is(kind: Callable[[object], bool], function: object) -> bool:
-    """`inspect`'s question, asked also of the ``__call__`` of an instance, and below partial objects."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    return kind(function) or kind(getattr(type(function), "__call__", None))
-
-
-def _source(function: Any) -> tuple[Any, int]:
-    """The code below partial objects, bound methods, instances and wrappers, and which of our layers is the next."""
-    layer = 1
-    while True:
-        kept = getattr(function, "__dict__", {})
-        layer = max(layer, kept.get("_goblin_layer", 0) + 1)
-        if isinstance(function, functools.partial):
-            function = function.func
-        elif inspect.ismethod(function):
-            function = function.__func__
-        elif "__wrapped__" in kept:
-            function = kept["__wrapped__"]
-        elif not isinstance(function, type) and isinstance(getattr(type(function), "__call__", None), FunctionType):
-            function = type(function).__call__
-        else:
-            return function, layer
-
-
-def _module_of(source: Any) -> str:
-    return getattr(source, "__module__", None) or type(source).__module__
-
-
-def _name_of(source: Any) -> str:
-    return str(getattr(source, "__qualname__", type(source).__qualname__))
-
-
-def _budget_name(source: Any, layer: int) -> str:
-    """The same in every process. The line is in it because two functions of one module can have one name."""
-    line = getattr(getattr(source, "__code__", None), "co_firstlineno", getattr(source, "__firstlineno__", 0))
-    name = f"{_module_of(source)}.{_name_of(source)}:{line}" + (f"#{layer}" if layer > 1 else "")
-    return name.replace("{", "(").replace("}", ")")  # a limiter's name has no braces: its keys begin with one

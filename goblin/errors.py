@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from goblin._limiter import Decision
 
-__all__ = ["CapacityError", "RateLimitExceeded", "WrongTypeError"]
+__all__ = ["CapacityError", "RateLimitExceeded", "StoreError", "WrongTypeError"]
 
 
 class WrongTypeError(TypeError):
@@ -26,6 +26,13 @@ class CapacityError(RuntimeError):
     """The store is full, none of the entries looked at may go, and the new key was not made; nothing has changed.
 
     See `max_keys` and `on_full` of `Counters`.
+    """
+
+
+class StoreError(RuntimeError):
+    """A store outside this process is down, too slow, or answers what nobody asked; the cause is `__cause__`.
+
+    Whether the call was carried out is unknown: the reply may be what was lost. See `on_error` of `RateLimiter`.
     """
 
 

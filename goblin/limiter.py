@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Awaitable, Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
 from math import ceil, inf, isfinite
 from operator import index
-from typing import Any, SupportsIndex
+from typing import Any, NamedTuple, SupportsIndex
 
 from goblin import errors
 from goblin._clock import ManualClock
+from goblin._core import Counters
 from goblin._limiter import (
     Decision,
     LimiterCore,
-    check_store,
     default_store,
     set_default_store,
 )
+from goblin._waiting import Entries, drive, drive_async, waiting
+from goblin.store import Store, check_store
 
 __all__ = ["Decision", "Limit", "RateLimiter", "default_store", "set_default_store"]
 
 Key = str | bytes | int | tuple[str | bytes | int, ...]
 Period = float | SupportsIndex | timedelta
-_Entries = list[tuple[bytes, tuple[str, int, int | None, int | None]]]
-_Outcome = tuple[int, int, int, int, int, Any]
-_Wait = tuple[int, ManualClock | None]  # nanoseconds, and the clock to move instead of sleeping
 
 _NS_PER = {
     "ns": 1,
@@ -216,7 +215,6 @@ _ALGORITHMS = {
 }
 _IN_KEYS = {"fixed-window": "fixed", "sliding-window": "sliding", "gcra": "gcra"}
 _MOST_IN_WINDOW = 2**31 - 1
-_LONGEST_SLEEP_NS = 86_400 * 10**9  # time.sleep() refuses what a timestamp cannot hold; waiting goes on after it
 
 
 class RateLimiter(LimiterCore):
@@ -226,7 +224,10 @@ class RateLimiter(LimiterCore):
     "sliding-window" or "gcra" (also under "sliding-window-counter", "token-bucket"). store: None for the default store,
     looked up at every call: one per process. name: apart from it, limiters with equal limits on one store share their
     counts; no braces. sleep: what `acquire` sleeps with, a function of seconds; for `acquire_async` it may return an
-    awaitable.
+    awaitable. on_error: what becomes of a hit that the store cannot judge (`StoreError`) or has no room for
+    (`CapacityError`): "raise"; "allow" or "deny", with a Decision that knows no more than that: 0 remaining, and a
+    refusal's `retry_after` is 1 second; or a local `Counters` that judges instead. `reset` and `refund` raise in any
+    case.
 
     >>> limiter = goblin.RateLimiter("5/minute", store=goblin.Counters())
     >>> limiter.allow("ann")
@@ -238,25 +239,15 @@ class RateLimiter(LimiterCore):
         limits: str | Limit | Iterable[str | Limit],
         *,
         algorithm: str = "fixed-window",
-        store: Any = None,
+        store: Store | None = None,
         name: str = "",
         sleep: Callable[[float], Any] | None = None,
+        on_error: str | Counters = "raise",
     ) -> None:
-        if algorithm not in _ALGORITHMS:
-            raise ValueError(f"algorithm={errors._shown(algorithm)} (allowed: {', '.join(_ALGORITHMS)})")
-        algorithm = _ALGORITHMS[algorithm]
-        if not isinstance(name, str):
-            raise TypeError(f"name must be a str, not {errors._type_name(type(name))}")
-        if "{" in name or "}" in name:
-            raise ValueError(f"name={errors._shown(name)} (allowed: no braces)")
+        prepared = prepare(limits, algorithm, name, sleep, on_error)
         if store is not None:
             check_store(store)
-        if sleep is not None and not callable(sleep):
-            raise TypeError(f"sleep must be a function of seconds, not {errors._type_name(type(sleep))}")
-        unique = tuple(dict.fromkeys(_as_limits(limits)))
-        for limit in unique:
-            _check_limit(limit, algorithm)
-        self._set_up(unique, algorithm, store, str(name), tuple(_prefix(name, algorithm, limit) for limit in unique))
+        self._set_up(prepared.limits, prepared.algorithm, store, prepared.name, prepared.prefixes, prepared.fallback)
         self._sleep = sleep  # last: what was set up before has refused, and stays as it was
 
     def acquire(self, key: Key, cost: SupportsIndex = 1, *, timeout: Period | None = None) -> Decision:
@@ -271,95 +262,80 @@ class RateLimiter(LimiterCore):
         >>> [limiter.acquire("ann").allowed for hit in range(2)], clock.now_ns
         ([True, True], 60000000000)
         """
-        steps = self._waits(key, cost, timeout)
+        entries, number, timeout_ns = self._wanted(key, cost, timeout)
+        store = default_store() if self.store is None else self.store
         try:
-            while not isinstance(step := _next(steps), Decision):
-                wait_ns, clock = step
-                if self._sleep is not None:
-                    self._sleep(_seconds(wait_ns))
-                elif clock is not None:
-                    clock.advance_ns(wait_ns)
-                else:
-                    time.sleep(_seconds(wait_ns))
-            return step
-        finally:
-            steps.close()  # if a sleep was broken off: gives the reservation up
+            outcome = drive(store, waiting(self.algorithm, entries, number, timeout_ns), self._sleeper(store))
+        except (errors.StoreError, errors.CapacityError):
+            if self.on_error == "raise":
+                raise
+            if isinstance(self.on_error, str):
+                return self._instead(key, number, True)
+            store = self.on_error
+            outcome = drive(store, waiting(self.algorithm, entries, number, timeout_ns), self._sleeper(store))
+        return self._decision(store, key, number, outcome)
 
     async def acquire_async(
         self, key: Key, cost: SupportsIndex = 1, *, timeout: Period | None = None
     ) -> Decision:
         """`acquire` for coroutines: sleeps on the running loop; works under any number of loops and threads."""
-        import asyncio  # not at the top: it would triple the time that `import goblin` takes
-
-        steps = self._waits(key, cost, timeout)
-        try:
-            while not isinstance(step := _next(steps), Decision):
-                wait_ns, clock = step
-                if self._sleep is not None:
-                    slept = self._sleep(_seconds(wait_ns))
-                    if isinstance(slept, Awaitable):
-                        await slept
-                elif clock is not None:
-                    clock.advance_ns(wait_ns)
-                    await asyncio.sleep(0)
-                else:
-                    await asyncio.sleep(_seconds(wait_ns))
-            return step
-        finally:
-            steps.close()  # if a sleep was broken off: gives the reservation up
-
-    def _waits(
-        self, key: Key, cost: SupportsIndex, timeout: Period | None
-    ) -> Generator[_Wait, None, Decision]:
-        """What both forms share: yields the waits, returns the Decision. Closing it early gives up."""
-        entries = self._entries(key)
-        number = _integer("cost", cost, 0)  # once: a second __index__ could raise after the hit was spent
-        timeout_ns = None if timeout is None else _timeout_ns(timeout)
+        entries, number, timeout_ns = self._wanted(key, cost, timeout)
         store = default_store() if self.store is None else self.store
-        clock = getattr(store, "clock", None)
-        waits = self._reserved if self.algorithm == "gcra" else self._retried
-        outcome = yield from waits(store, entries, number, timeout_ns, clock if isinstance(clock, ManualClock) else None)
+        steps = waiting(self.algorithm, entries, number, timeout_ns)
+        try:
+            outcome = await drive_async(store, steps, async_sleeper(self._sleep, store), False)
+        except (errors.StoreError, errors.CapacityError):
+            if self.on_error == "raise":
+                raise
+            if isinstance(self.on_error, str):
+                return self._instead(key, number, True)
+            store = self.on_error
+            steps = waiting(self.algorithm, entries, number, timeout_ns)
+            outcome = await drive_async(store, steps, async_sleeper(self._sleep, store), False)
         return self._decision(store, key, number, outcome)
 
-    def _retried(
-        self, store: Any, entries: _Entries, cost: int, timeout_ns: int | None, clock: ManualClock | None
-    ) -> Generator[_Wait, None, _Outcome]:
-        """fixed-window, sliding-window: sleep what the refusal said, and hit again."""
-        end_ns = None if timeout_ns is None else store.now_ns() + timeout_ns
-        while True:
-            outcome: _Outcome = store.decide(entries, cost, "hit")
-            verdict, at_ns = outcome[0], outcome[4]
-            if verdict >= 0 or verdict == errors.INT64_MIN or (end_ns is not None and at_ns - verdict > end_ns):
-                return outcome
-            yield min(-verdict, _LONGEST_SLEEP_NS), clock
+    def _wanted(
+        self, key: Key, cost: SupportsIndex, timeout: Period | None
+    ) -> tuple[Entries, int, int | None]:
+        # The cost once: a second __index__ could raise after the hit was spent.
+        return self._entries(key), _integer("cost", cost, 0), None if timeout is None else _timeout_ns(timeout)
 
-    def _reserved(
-        self, store: Any, entries: _Entries, cost: int, timeout_ns: int | None, clock: ManualClock | None
-    ) -> Generator[_Wait, None, _Outcome]:
-        """gcra: take a time, and sleep until it has come."""
-        outcome: _Outcome = store.decide(entries, cost, "reserve", max_wait_ns=timeout_ns)
-        at_ns, stamps = outcome[4], outcome[5]
-        if stamps is not None:
-            try:
-                while (wait_ns := at_ns - store.now_ns()) > 0:
-                    yield min(wait_ns, _LONGEST_SLEEP_NS), clock
-            except BaseException:
-                store.unreserve(stamps)
-                raise
-        return outcome
+    def _sleeper(self, store: Any) -> Callable[[int], object]:
+        """What sleeps some nanoseconds, on a store of that clock."""
+        own, clock = self._sleep, manual_clock_of(store)
+        if own is not None:
+            return lambda wait_ns: own(_seconds(wait_ns))
+        return clock.advance_ns if clock is not None else lambda wait_ns: time.sleep(_seconds(wait_ns))
 
     def __repr__(self) -> str:
         name = f", name={self.name!r}" if self.name else ""
         return f"<goblin.RateLimiter: {'; '.join(map(str, self.limits))}, {self.algorithm}{name}>"
 
 
-def _next(steps: Generator[_Wait, None, Decision]) -> _Wait | Decision:
-    """The next wait, or the Decision. (A StopIteration out of a caller's own sleep must not be taken for the end.)"""
-    try:
-        return next(steps)
-    except StopIteration as done:
-        decision: Decision = done.value
-        return decision
+def manual_clock_of(store: Any) -> ManualClock | None:
+    """The clock to move instead of sleeping."""
+    clock = getattr(store, "clock", None)
+    return clock if isinstance(clock, ManualClock) else None
+
+
+def async_sleeper(own: Callable[[float], Any] | None, store: Any) -> Callable[[int], Awaitable[None]]:
+    """What sleeps some nanoseconds on the running loop."""
+    import asyncio  # not at the top: it would triple the time that `import goblin` takes
+
+    clock = manual_clock_of(store)
+
+    async def sleep(wait_ns: int) -> None:
+        if own is not None:
+            slept = own(_seconds(wait_ns))
+            if isinstance(slept, Awaitable):
+                await slept
+        elif clock is not None:
+            clock.advance_ns(wait_ns)
+            await asyncio.sleep(0)
+        else:
+            await asyncio.sleep(_seconds(wait_ns))
+
+    return sleep
 
 
 def _timeout_ns(timeout: Period) -> int | None:
@@ -376,6 +352,40 @@ def _timeout_ns(timeout: Period) -> int | None:
 
 def _seconds(ns: int) -> float:
     return ns / 10**9
+
+
+class Prepared(NamedTuple):
+    """A limiter's arguments, checked."""
+
+    limits: tuple[Limit, ...]
+    algorithm: str
+    name: str
+    prefixes: tuple[bytes, ...]
+    fallback: str | Counters | None
+
+
+def prepare(limits: Any, algorithm: Any, name: Any, sleep: Any, on_error: Any) -> Prepared:
+    """What all limiters are made of, but for their store."""
+    if algorithm not in _ALGORITHMS:
+        raise ValueError(f"algorithm={errors._shown(algorithm)} (allowed: {', '.join(_ALGORITHMS)})")
+    algorithm = _ALGORITHMS[algorithm]
+    if not isinstance(name, str):
+        raise TypeError(f"name must be a str, not {errors._type_name(type(name))}")
+    if "{" in name or "}" in name:
+        raise ValueError(f"name={errors._shown(name)} (allowed: no braces)")
+    if sleep is not None and not callable(sleep):
+        raise TypeError(f"sleep must be a function of seconds, not {errors._type_name(type(sleep))}")
+    if not isinstance(on_error, (str, Counters)):
+        raise TypeError(
+            f"on_error must be 'raise', 'allow', 'deny' or a goblin.Counters, not {errors._type_name(type(on_error))}"
+        )
+    if isinstance(on_error, str) and on_error not in ("raise", "allow", "deny"):
+        raise ValueError(f"on_error={errors._shown(on_error)} (allowed: 'raise', 'allow', 'deny', a goblin.Counters)")
+    unique = tuple(dict.fromkeys(_as_limits(limits)))
+    for limit in unique:
+        _check_limit(limit, algorithm)
+    prefixes = tuple(_prefix(name, algorithm, limit) for limit in unique)
+    return Prepared(unique, algorithm, str(name), prefixes, None if on_error == "raise" else on_error)
 
 
 def _as_limits(limits: str | Limit | Iterable[str | Limit]) -> list[Limit]:

@@ -15,8 +15,14 @@ sys.path.insert(0, HERE)  # the helpers beside this file, whatever the import mo
 # Their asserts shall say what they compared, and be carried out under python -O too.
 pytest.register_assert_rewrite(*(name[:-3] for name in os.listdir(HERE) if name.endswith(".py")))
 
-from engines import CAPABILITIES, ENGINES, IN_PROCESS, REDIS  # noqa: E402
-from redis_server import missing, redis_server, skip_or_fail_if_missing  # noqa: E402, F401 - one is a fixture
+from engines import CAPABILITIES, ENGINES, IN_PROCESS, ON_SERVERS  # noqa: E402
+from redis_server import (  # noqa: E402, F401 - two are fixtures
+    missing,
+    missing_valkey,
+    redis_server,
+    skip_or_fail_if_missing,
+    valkey_server,
+)
 
 
 def pytest_configure(config):
@@ -29,9 +35,9 @@ def pytest_generate_tests(metafunc):
         return
     needed = {name for mark in metafunc.definition.iter_markers("needs") for name in mark.args}
     assert needed <= CAPABILITIES.keys(), f"unknown capability: {needed - CAPABILITIES.keys()}"
-    # Of what the server is not asked Tally keeps count, so here it is able to do everything.
+    # Of what the servers are not asked Tally keeps count, so here they are able to do everything.
     engines = ENGINES if metafunc.module.__name__.startswith("test_contract_") else IN_PROCESS
-    able = [engine for engine in engines if needed <= engine.capabilities or engine is REDIS]
+    able = [engine for engine in engines if needed <= engine.capabilities or engine in ON_SERVERS]
     metafunc.parametrize("engine", able, ids=[engine.name for engine in able], indirect=True)
 
 
@@ -44,8 +50,8 @@ def set_aside():
 
 @pytest.fixture
 def engine(request):
-    if request.param is REDIS:
-        REDIS.connect(request.getfixturevalue("redis_server"))
+    if request.param in ON_SERVERS:
+        request.param.connect(request.getfixturevalue(request.param.fixture))
     return request.param
 
 
@@ -78,9 +84,9 @@ class Tally:
     """What of the contract ran on the server, what differs there as written, and what does not apply, and why."""
 
     def __init__(self):
-        self.differing = {}  # node id of each test that is for the server: whether it says that something differs
-        self.left_out = collections.Counter()
-        self.outcomes = collections.Counter()
+        self.differing = {}  # node id of each test for a server: (engine's name, whether it is written to differ)
+        self.left_out = collections.Counter()  # (engine's name, reason)
+        self.outcomes = collections.Counter()  # (engine's name, "run" or "differing")
         self.lines = []
         self.any = False  # test for the server among those that were to run
 
@@ -92,10 +98,10 @@ class Tally:
             if "engine" in params:
                 engine, row = params["engine"], params.get("row")
                 reason = why_not(item, engine, row)
-                if engine is REDIS and reason:
-                    self.left_out[reason] += 1
-                elif engine is REDIS:
-                    self.differing[item.nodeid] = row is not None and row.differs_on(engine)
+                if engine in ON_SERVERS and reason:
+                    self.left_out[engine.name, reason] += 1
+                elif engine in ON_SERVERS:
+                    self.differing[item.nodeid] = engine.name, row is not None and row.differs_on(engine)
                 if reason:
                     continue
             kept.append(item)
@@ -108,8 +114,9 @@ class Tally:
 
     def pytest_runtest_logreport(self, report):
         if report.nodeid in self.differing and report.when == "call":
-            self.outcomes["run"] += 1
-            self.outcomes["differing"] += self.differing[report.nodeid]
+            name, differs = self.differing[report.nodeid]
+            self.outcomes[name, "run"] += not report.skipped
+            self.outcomes[name, "differing"] += differs and not report.skipped
 
     def pytest_terminal_summary(self, terminalreporter):
         if not self.any:
@@ -118,13 +125,18 @@ class Tally:
         terminalreporter.section("a real Redis")
         if missing():
             line(f"NOTHING was compared with a real Redis: {missing()}")
-        if self.differing:
+        if missing_valkey():
+            line(f"NOTHING was run on a real Valkey: {missing_valkey()}")
+        for name in dict.fromkeys(name for name, _ in self.differing.values()):
+            run, differing = self.outcomes[name, "run"], self.outcomes[name, "differing"]
+            all_of_it = sum(other == name for other, _ in self.differing.values())
+            reasons = {reason: count for (other, reason), count in self.left_out.items() if other == name}
             line(
-                f"contract tests on the server: {self.outcomes['run']} of {len(self.differing)} run, "
-                f"{self.outcomes['differing']} with a written difference; {self.left_out.total()} are not applicable"
+                f"contract tests on {name}: {run} of {all_of_it} run, {differing} with a written difference; "
+                f"{sum(reasons.values())} are not applicable"
             )
-        for reason, count in self.left_out.most_common():
-            line(f"{count:6} {reason}")
+            for reason, count in sorted(reasons.items(), key=lambda item: -item[1]):
+                line(f"{count:6} {reason}")
         for text in self.lines:
             line(text)
 

@@ -1,14 +1,16 @@
-"""The engines that one body of tests runs against: the compiled core, the model, and a real redis-server.
+"""The engines that one body of tests runs against: the core, the model, a real redis-server, and RedisCounters on one.
 
 An engine says its name, what it can do, and how to make a fresh store with a hand on its clock. To add one: write a
 class with these three, append an instance to ENGINES. A test asks for what it needs with `@pytest.mark.needs("native")`
 and then runs only on the engines that can; a row that an engine answers differently says so itself (see rows.py).
 """
 
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import goblin
+from goblin.redis import RedisCounters
 from model import Model
 from model_clock import ModelClock
 from redis_engine import RedisStore, load_scripts
@@ -59,7 +61,7 @@ LONGEST_PAUSE_SECONDS = 0.1  # a row that moves its clock further needs "manual_
 class OnRedis:
     """The engine behind a socket; the fixture `engine` connects it. What it cannot do is Python's or the core's own."""
 
-    name = "redis"
+    name, fixture = "redis", "redis_server"
     capabilities = frozenset()
     server = ask = digests = None
 
@@ -81,9 +83,50 @@ class OnRedis:
         return Rig(store, advance_ns)
 
 
+class OnRedisStore:
+    """goblin.redis.RedisCounters on a real server, its clock put in the place of the server's.
+
+    The clock begins some days ahead of the server's own, so that the server lets nothing expire by itself meanwhile.
+    """
+
+    capabilities = frozenset({"manual_clock", "python_arguments", "exact_scripts", "threads"})
+    client = None
+
+    def __init__(self, name, fixture):
+        self.name, self.fixture = name, fixture
+
+    def connect(self, server):
+        import redis
+
+        if self.client is None:
+            self.client = redis.Redis(unix_socket_path=server.socket)
+
+    def make(self, now_ns=0, client=None, store_type=None) -> Rig:
+        self.client.flushall()
+        clock = goblin.ManualClock(now_ns)
+        # A prefix of characters that mean something in a glob: they must not.
+        store = (store_type or TimedRedisCounters)(client or self.client, prefix="a*[b]?\\\\:")
+        base_us = (time.time_ns() // 10**9 + DAYS_AHEAD * 86_400) * 10**6
+        store._now_us = lambda: base_us + clock.now_ns // 1000
+        return Rig(store, clock.advance_ns, clock)
+
+
+DAYS_AHEAD = 10
+
+
+class TimedRedisCounters(RedisCounters):
+    """With what rows.py calls at their end."""
+
+    def _check(self):
+        """Nothing to look into: the server's memory is its own affair."""
+
+
 CORE = OnManualClock("core", goblin.Counters, goblin.ManualClock, {"native", "threads"})
 MODEL = OnManualClock("model", Model, ModelClock, set())
 REDIS = OnRedis()
+REDIS_STORE = OnRedisStore("redis-store", "redis_server")
+VALKEY_STORE = OnRedisStore("valkey-store", "valkey_server")
 
 IN_PROCESS = [CORE, MODEL]
-ENGINES = [*IN_PROCESS, REDIS]  # the server joins in for the contract: the tests named test_contract_*
+ON_SERVERS = [REDIS, REDIS_STORE, VALKEY_STORE]
+ENGINES = [*IN_PROCESS, *ON_SERVERS]  # the servers join in for the contract: the tests named test_contract_*

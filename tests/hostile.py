@@ -94,6 +94,7 @@ PARAMETERS = {
     **dict.fromkeys(["rate_limit.key", "quota.key"], Kind([None, "{user}", len], ANYTHING)),
     **dict.fromkeys(["rate_limit.cost", "quota.cost", "quota.amount"], Kind([1, 10, len], ANYTHING)),
     **dict.fromkeys(["on_limit", "exempt_when"], Kind(["raise", "wait", None, len], ANYTHING)),
+    "on_error": Kind(["raise", "allow", "deny", goblin.Counters()], ANYTHING),
     "refund_on": Kind([(), KeyError, (KeyError, OSError)], ANYTHING),
     "period": Kind([None, 60, 0.5, timedelta(days=1)], ANYTHING),
     "store": Kind([None, OfWorld(lambda world: world.store)], ANYTHING),
@@ -115,7 +116,11 @@ MAY_RUN = {
     "RateLimiter.acquire": r"ManualClock\.\w+",  # waiting on a ManualClock advances it
     "RateLimiter.acquire_async": r"ManualClock\.\w+",
 }
-PLAIN = {"Stats": "a named tuple: its methods are Python's own"}
+PLAIN = {
+    "Stats": "a named tuple: its methods are Python's own",
+    **dict.fromkeys(["Store", "AsyncStore"], "a protocol: for type checkers"),
+    "AsyncRateLimiter": "coroutines; its arguments go through RateLimiter's own functions, which are tried",
+}
 
 
 class Method(NamedTuple):

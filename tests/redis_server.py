@@ -2,7 +2,8 @@
 
 Tests take the fixture `redis_server`. On a machine without one, or without redis-py, they are skipped, and the end of
 pytest's output says what is missing; with GOBLIN_REQUIRE_REDIS=1 they fail instead, so that a gate cannot pass by
-skipping.
+skipping. The fixture `valkey_server` is the same with a valkey-server, which not every system has a package of: where
+there is none, its tests are skipped in any case, and the end of the output says so.
 """
 
 import contextlib
@@ -43,9 +44,24 @@ def skip_or_fail_if_missing():
         pytest.skip(f"nothing is compared with a real Redis: {lacking}")
 
 
+def missing_valkey():
+    """The same for a valkey-server."""
+    if shutil.which("valkey-server") is None:
+        return "valkey-server is not in PATH (Debian 13: apt-get install valkey-server)"
+    return missing()
+
+
 @pytest.fixture(scope="session")
 def redis_server():
     with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def valkey_server():
+    if missing_valkey():
+        pytest.skip(f"nothing is compared with a real Valkey: {missing_valkey()}")
+    with RedisServer("valkey-server") as server:
         yield server
 
 
@@ -61,13 +77,15 @@ KEEPER = 'folder=$1; shift; "$@" </dev/null & read -r _; kill $! 2>/dev/null; wa
 class RedisServer:
     """A running server. A context manager; `connect()` opens one more connection to it."""
 
-    def __init__(self):
+    def __init__(self, program="redis-server", *options):
+        self.program = program
         self.folder = tempfile.mkdtemp(prefix="goblin-redis-")
         self.socket = os.path.join(self.folder, "s")
         self.log = os.path.join(self.folder, "log")
         self._connections = []
-        command = ["redis-server", "--port", "0", "--unixsocket", self.socket, "--dir", self.folder]
+        command = [program, "--port", "0", "--unixsocket", self.socket, "--dir", self.folder]
         command += ["--save", "", "--appendonly", "no", "--daemonize", "no", "--logfile", self.log]
+        command += options
         # A sanitizer that is preloaded into us is not for the server.
         environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
         self._keeper = subprocess.Popen(
@@ -82,7 +100,7 @@ class RedisServer:
             with self.connect() as ask:
                 self.version = version_of(ask("INFO", "server"))
             if tuple(map(int, self.version.split(".")[:2])) < OLDEST:
-                pytest.fail(f"redis-server is {self.version}, too old to compare with: 7.0 or newer", pytrace=False)
+                pytest.fail(f"{program} is {self.version}, too old to compare with: 7.0 or newer", pytrace=False)
         except BaseException:
             self.stop()
             raise
@@ -96,7 +114,7 @@ class RedisServer:
         text = "no log was written"
         with contextlib.suppress(OSError), open(self.log, encoding="utf-8", errors="replace") as log:
             text = log.read()
-        pytest.fail(f"redis-server did not answer within {START_SECONDS} s:\n{text[-2_000:]}", pytrace=False)
+        pytest.fail(f"{self.program} did not answer within {START_SECONDS} s:\n{text[-2_000:]}", pytrace=False)
 
     def connect(self):
         connection = Connection(self.socket)

@@ -5,6 +5,7 @@ import datetime
 import pytest
 
 from catalogue import INT64_MAX, INT64_MIN
+from engines import IN_PROCESS, REDIS
 from rows import do, row, table, wait
 
 OVERFLOW = "increment or decrement would overflow"
@@ -280,6 +281,7 @@ def test_incrbound_keywords_are_delta_max_seconds(store):
 
 BASES = (0, 2**31, 2**53, INT64_MAX, -(2**31), -(2**53), INT64_MIN)
 EDGES = [base + step for base in BASES for step in (-2, -1, 0, 1, 2) if INT64_MIN <= base + step <= INT64_MAX]
+EDGES_ON_SERVERS = [INT64_MIN, INT64_MIN + 1, -(2**53) - 1, -(2**53), -1, 1, 2**53, 2**53 + 1, INT64_MAX - 1, INT64_MAX]
 
 
 def check_triples(store, edges):
@@ -301,11 +303,13 @@ def check_triples(store, edges):
 
 
 @pytest.mark.needs("exact_scripts")
-def test_incrbound_every_edge_against_exact_sums_agrees(store):
-    """All triples of edge values against Python's unbounded integers: 31**3 of them."""
-    check_triples(store, EDGES)
+def test_incrbound_every_edge_against_exact_sums_agrees(store, engine):
+    """All triples of edge values against Python's unbounded integers: 31**3 of them; on a server, where each takes
+    three round trips, 10**3: around zero, the last whole double and the ends of int64."""
+    check_triples(store, EDGES if engine in IN_PROCESS else EDGES_ON_SERVERS)
 
 
-def test_incrbound_every_edge_that_a_double_holds_against_exact_sums_agrees(store):
+def test_incrbound_every_edge_that_a_double_holds_against_exact_sums_agrees(store, engine):
     """The same where no sum leaves +-2**53."""
-    check_triples(store, [base + step for base in (0, 2**31, -(2**52) + 1, 2**52 - 1) for step in (-1, 0, 1)])
+    bases = (0, 2**31, -(2**52) + 1, 2**52 - 1) if engine in [*IN_PROCESS, REDIS] else (2**52 - 1,)
+    check_triples(store, [base + step for base in bases for step in (-1, 0, 1)])

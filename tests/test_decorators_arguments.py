@@ -179,7 +179,7 @@ def test_refund_for_a_generator_function_raises_at_decoration(below):
 
 
 def test_signatures_of_the_decorators_are_the_documented_ones():
-    rest = "on_limit='raise', timeout=None, exempt_when=None, refund_on=())"
+    rest = "on_limit='raise', timeout=None, on_error='raise', exempt_when=None, refund_on=())"
     for decorator, expected in [
         (goblin.rate_limit, f"(limits, *, key=None, cost=1, algorithm='fixed-window', store=None, name=None, {rest}"),
         (goblin.quota, f"(amount, *, key, cost=1, period=None, store=None, name=None, {rest}"),

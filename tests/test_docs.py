@@ -8,6 +8,7 @@ from doc_examples import PAGES, ROOT, docstring_examples, examples_of, fences_of
 from integrations_installed import needs
 
 import goblin
+from redis_server import skip_or_fail_if_missing
 
 SKIP = re.compile(r"<!--+\s*;?\s*skip\b.*")
 SKIP_WITH_REASON = re.compile(r'<!-- skip: next "[^"]{10,}" -->$')
@@ -27,9 +28,14 @@ def page_id(page):
 # slowapi's own, on Python 3.14.
 @pytest.mark.filterwarnings("ignore:'asyncio.iscoroutinefunction' is deprecated:DeprecationWarning:slowapi")
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
-def test_page_examples_run(page, monkeypatch, tmp_path):
+def test_page_examples_run(page, monkeypatch, tmp_path, request):
     needs(*USING_OTHERS.get(page_id(page), ()))
     monkeypatch.chdir(tmp_path)  # an example that writes a file does not write it into the checkout
+    if "REDIS_URL" in page.read_text(encoding="utf-8"):
+        skip_or_fail_if_missing()
+        server = request.getfixturevalue("redis_server")
+        server.connect()("FLUSHALL")
+        monkeypatch.setenv("REDIS_URL", f"unix://{server.socket}")
     before = goblin.set_default_store(None)  # what one page's limits have used is nothing to the next
     try:
         for example in examples_of(page):

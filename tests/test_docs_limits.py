@@ -42,5 +42,5 @@ def test_entry_of_a_decorator_with_short_keys_has_about_120_bytes():
 def test_page_says_per_process_on_its_first_screen():
     first = PAGE.read_text(encoding="utf-8").splitlines()[:45]
     text = "\n".join(first)
-    for needed in ("in the memory of one process", "four workers", "up to 80", "Divide", "Sticky", "server", "planned"):
+    for needed in ("in the memory of one process", "four workers", "up to 80", "Divide", "Sticky", "RedisCounters"):
         assert needed in text, needed

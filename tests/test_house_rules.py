@@ -69,15 +69,18 @@ LAYERS = [
     "_table _pyport _lock",
     "_rules _glob",
     "_args",
+    "_keys",
     "_step",
     "_store",
     "_clock _scan _reservations",
     "_decide",
-    "_core",
+    "_core _convert",
     "store",
     "_limiter",
+    "_waiting",
     "limiter",
-    "_decorated _template",
+    "async_limiter",
+    "_decorated _template _functions",
     "decorators",
     "goblin",
     "shell_text testing redis",
@@ -251,6 +254,11 @@ def test_module_alone_in_a_fresh_process_is_importable_without_a_warning(path, t
 LONGEST_SUMMARY = 109  # characters: a full line without its indent and quotes
 WITHOUT_EXAMPLE: dict[str, str] = {  # public callable: why its docstring shows none
     "RateLimiter.acquire_async": "a coroutine: an example would show little but an event loop",
+}
+WITHOUT_EXAMPLE |= {
+    f"{protocol}.{verb}": "a protocol's verb: the stores that have it show it"
+    for protocol in ("Store", "AsyncStore")
+    for verb in ("decide", "refund", "unreserve", "delete", "now_ns")
 }
 
 

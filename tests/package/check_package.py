@@ -193,7 +193,7 @@ def check_sdist(shop):
     found = {path for path in found if ".egg-info/" not in path}
     expected = {path for path in held if not path.startswith(NOT_IN_SDIST)} | MADE_BY_SETUPTOOLS
     require_same(found, expected, f"{shop.sdist.name} is not what git holds:")
-    for ending in (".pyx", ".pxd", ".h", ".pyi", "py.typed"):
+    for ending in (".pyx", ".pxd", ".h", ".pyi", ".lua", "py.typed"):
         require(any(path.startswith("goblin/") and path.endswith(ending) for path in found), f"no {ending} in it")
     return f"{shop.sdist.name}: {len(found)} files"
 

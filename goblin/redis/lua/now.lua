@@ -1,0 +1,2 @@
+-- now_ns. ARGV: clock.
+return {"ok", text(read_clock())}
