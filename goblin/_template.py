@@ -39,6 +39,10 @@ class Template:
         if names:
             self.signature = self._signature_of(function)
             self._find(names)
+        # Of a template of one bare field, where a call that gives it by place has it: nothing else is to be found then.
+        self.only_place = sys.maxsize
+        if self.bare is not None and len(self.bare) == 1 and not self.collects:
+            self.only_place = self.parameters[0][1]
 
     def _signature_of(self, function: Callable[..., Any]) -> inspect.Signature:
         try:
@@ -65,6 +69,8 @@ class Template:
 
     def key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, ...]:
         """Of the call with these arguments. TypeError where one is missing; and what formatting them raises."""
+        if self.only_place < len(args):
+            return (self.text, _formatted(args[self.only_place]))
         values = self._bound(args, kwargs) if self.collects else self._found(args, kwargs)
         if self.bare is not None:
             return (self.text, *[_formatted(values[name]) for name in self.bare])

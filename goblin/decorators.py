@@ -7,7 +7,6 @@ back is :class:`goblin.RateLimiter`'s affair alone.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import inspect
@@ -23,6 +22,7 @@ from goblin._core import Counters
 from goblin._decorated import BoundLimited, Decorates, DecoratesWithFallback, Limited
 from goblin._functions import budget_name, is_a, module_of, name_of, source_of
 from goblin._template import Template
+from goblin._wrappers import awaited, settled, wrapper_of
 from goblin.async_limiter import AsyncRateLimiter
 from goblin.errors import RateLimitExceeded
 from goblin.limiter import Decision, Key, Limit, Period, RateLimiter
@@ -277,8 +277,8 @@ class _Decorator:
             return functools.partialmethod(self(function.func), *function.args, **function.keywords)
         if not callable(function):
             raise _not_a_function(self.verb, function)
-        gate = _Gate(self, function)
-        return _dressed(_wrapper(gate, function), function, gate)
+        gate = Gate(self, function)
+        return _dressed(wrapper_of(gate, function), function, gate)
 
     def new_limiter(self, limits: _Limits, name: str) -> RateLimiter | AsyncRateLimiter:
         kind: Any = AsyncRateLimiter if self.awaits_store else RateLimiter
@@ -367,13 +367,11 @@ def _check_not_given_twice(
 # Different answers of a limits callable whose limiters are kept. One that is dropped is made again, and loses nothing:
 # the counts are in the store.
 _KEPT_LIMITERS = 256
-# What callables mostly return: seen at once not to be awaitable.
-_PLAIN = frozenset({bool, int, str, bytes, tuple, type(None), Limit})
 # The limiter to ask, the key and the cost. A plain tuple: a named one costs as much as the hit.
 _Hit = tuple[Any, Key, int]
 
 
-class _Gate:
+class Gate:
     """What one decorated function asks at each call. It holds no call's arguments."""
 
     def __init__(self, settings: _Decorator, function: _Function) -> None:
@@ -427,38 +425,42 @@ class _Gate:
         """Whether there is a callable among the arguments."""
         return bool(self._asked())
 
+    @property
+    def asks_beside_the_key(self) -> bool:
+        return bool(self._asked().keys() - {"key"})
+
     def limiter_and_key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Key]:
         limiter = self.limiter
         if limiter is None:
-            limiter = self.limiter_for(_settled("limits", self.limits_of(*args, **kwargs)))
+            limiter = self.limiter_for(settled("limits", self.limits_of(*args, **kwargs)))
         key = self.key
         if self.template is not None:
             key = self.template.key(args, kwargs)
         elif self.key_of is not None:
-            key = _settled("key", self.key_of(*args, **kwargs))
+            key = settled("key", self.key_of(*args, **kwargs))
         return limiter, key
 
     def hit(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Hit | None:
         """What this call is to spend, and where; None if it is exempt."""
-        if self.exempt_when is not None and _settled("exempt_when", self.exempt_when(*args, **kwargs)):
+        if self.exempt_when is not None and settled("exempt_when", self.exempt_when(*args, **kwargs)):
             return None
         limiter, key = self.limiter_and_key(args, kwargs)
-        cost = self.cost if self.cost_of is None else _settled("cost", self.cost_of(*args, **kwargs))
+        cost = self.cost if self.cost_of is None else settled("cost", self.cost_of(*args, **kwargs))
         return limiter, key, cost
 
     async def hit_async(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Hit | None:
         """`hit`, for callables that may be async."""
-        if self.exempt_when is not None and await _awaited(self.exempt_when(*args, **kwargs)):
+        if self.exempt_when is not None and await awaited(self.exempt_when(*args, **kwargs)):
             return None
         limiter, key, cost = self.limiter, self.key, self.cost
         if limiter is None:
-            limiter = self.limiter_for(await _awaited(self.limits_of(*args, **kwargs)))
+            limiter = self.limiter_for(await awaited(self.limits_of(*args, **kwargs)))
         if self.template is not None:
             key = self.template.key(args, kwargs)
         elif self.key_of is not None:
-            key = await _awaited(self.key_of(*args, **kwargs))
+            key = await awaited(self.key_of(*args, **kwargs))
         if self.cost_of is not None:
-            cost = await _awaited(self.cost_of(*args, **kwargs))
+            cost = await awaited(self.cost_of(*args, **kwargs))
         return limiter, key, cost
 
     def limiter_for(self, limits: _Limits) -> Any:
@@ -478,99 +480,13 @@ class _Gate:
 
     def peek(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         limiter, key = self.limiter_and_key(args, kwargs)
-        return limiter.peek(key, self.cost if self.cost_of is None else _settled("cost", self.cost_of(*args, **kwargs)))
+        return limiter.peek(key, self.cost if self.cost_of is None else settled("cost", self.cost_of(*args, **kwargs)))
 
 
-def _settled(argument: str, answer: Any) -> Any:
-    """The answer, unless it is something to be awaited: true whatever it holds, and as a key new every time."""
-    if type(answer) not in _PLAIN and inspect.isawaitable(answer):
-        if inspect.iscoroutine(answer):
-            answer.close()  # or Python warns that it was never awaited
-        raise TypeError(f"{argument} is async, and cannot be awaited here: {type(answer).__name__}")
-    return answer
+# ---- What comes out -------------------------------------------------------------------------------------------------
 
 
-async def _awaited(answer: Any) -> Any:
-    return await answer if type(answer) not in _PLAIN and inspect.isawaitable(answer) else answer
-
-
-# ---- The wrappers ---------------------------------------------------------------------------------------------------
-
-
-def _wrapper(gate: _Gate, function: _Function) -> _Function:
-    if gate.is_async:
-        return _async_wrapper(gate, function)
-    if gate.asks or gate.template is not None or gate.waits or gate.refund_on:
-        return _sync_wrapper(gate, function)
-    return _plain_wrapper(gate, function)
-
-
-def _plain_wrapper(gate: _Gate, function: _Function) -> _Function:
-    """`_sync_wrapper` for the common case, where every call asks the same and is simply refused or not."""
-    refusal, key, cost = gate.limiter._refusal, gate.key, gate.cost
-
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
-        decision = refusal(key, cost)
-        if decision is not None:
-            return gate.refused(decision)
-        # `*args, **kwargs` makes a tuple and a dict anew, a third of what this wrapper costs: not for nothing.
-        if kwargs:
-            return function(*args, **kwargs)
-        return function(*args) if args else function()
-
-    return wrapper
-
-
-def _sync_wrapper(gate: _Gate, function: _Function) -> _Function:
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
-        hit = gate.hit(args, kwargs)
-        if hit is None:
-            return function(*args, **kwargs)
-        limiter, key, cost = hit
-        decision = limiter.acquire(key, cost, timeout=gate.timeout) if gate.waits else limiter.hit(key, cost)
-        if not decision:
-            return gate.refused(decision)
-        try:
-            return function(*args, **kwargs)
-        except gate.refund_on:
-            _refund(limiter, decision)
-            raise
-
-    return wrapper
-
-
-def _async_wrapper(gate: _Gate, function: _Function) -> _Function:
-    async def wrapper(*args: Any, **kwargs: Any) -> Any:
-        hit = await gate.hit_async(args, kwargs) if gate.asks else gate.hit(args, kwargs)
-        if hit is None:
-            return await function(*args, **kwargs)
-        limiter, key, cost = hit
-        if gate.waits:
-            acquire = limiter.acquire if gate.awaits_store else limiter.acquire_async
-            decision = await acquire(key, cost, timeout=gate.timeout)
-        else:
-            decision = limiter.hit(key, cost)
-            if gate.awaits_store:
-                decision = await decision
-        if not decision:
-            return await _awaited(gate.refused(decision))
-        try:
-            return await function(*args, **kwargs)
-        except gate.refund_on:
-            with contextlib.suppress(Exception):  # as in _refund
-                await _awaited(limiter.refund(decision))
-            raise
-
-    return wrapper
-
-
-def _refund(limiter: RateLimiter, decision: Decision) -> None:
-    """Give back once; what goes wrong here must not stand in the place of the function's own exception."""
-    with contextlib.suppress(Exception):  # the call stays counted
-        limiter.refund(decision)
-
-
-def _dressed(wrapper: _Function, function: _Function, gate: _Gate) -> _Function:
+def _dressed(wrapper: _Function, function: _Function, gate: Gate) -> _Function:
     """The wrapper with the function's name, docstring and attributes, and `limiter`, `reset` and `peek`."""
 
     def reset(*args: Any, **kwargs: Any) -> Any:

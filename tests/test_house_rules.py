@@ -80,7 +80,7 @@ LAYERS = [
     "_waiting",
     "limiter",
     "async_limiter",
-    "_decorated _template _functions",
+    "_decorated _template _functions _wrappers",
     "decorators",
     "goblin",
     "shell_text testing redis",

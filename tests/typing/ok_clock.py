@@ -9,6 +9,7 @@ import goblin
 clock = goblin.ManualClock()
 goblin.ManualClock(10**9)
 goblin.ManualClock(now_ns=10**9)
+assert_type(goblin.ManualClock(coarse_lag_ns=4_000_000).coarse_lag_ns, int | None)
 assert_type(clock.now_ns, int)
 
 clock.advance(1)
