@@ -1,6 +1,6 @@
 """What a second thread adds, on a free-threaded CPython: calls a second of two threads, divided by those of one.
 
-    python3.14t bench/scaling.py [--rounds 15] [--calls 200000]
+    python3.14t bench/scaling.py [--rounds 15] [--calls 200000] [--results FOLDER]
 
 In every round each work is timed with one thread and with two, one after the other; the ratio is taken within the
 round, and the median of the rounds' ratios is printed with its quartiles. 2.00 would be perfect; with a GIL all are about
@@ -19,6 +19,7 @@ import sys
 import threading
 import time
 
+import about
 import goblin
 from floor import load_empty
 
@@ -52,7 +53,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--calls", type=int, default=200_000, help="of each thread, a multiple of 1,000")
+    about.add_options(parser)
     options = parser.parse_args()
+    said = about.begin()
 
     first, second, one = [[f"rate:{who}{number}" for number in range(1_000)] for who in "ab"] + [["rate:ann"]]
     works = {
@@ -75,9 +78,14 @@ def main():
     print(f"Python {sys.version.split()[0]}, GIL {'on' if gil else 'off'}, {cores} cores, load {os.getloadavg()[0]:.1f}, "
           f"{options.rounds} rounds of {options.calls:,} calls a thread")  # fmt: skip
     print(f"{'median of each':24}{'one thread, ns a call':>24}{'two threads / one (quartiles)':>34}")
+    rows = []
     for name, found in ratios.items():
         low, middle, high = statistics.quantiles(found, n=4)
-        print(f"{name:24}{statistics.median(singles[name]):24.1f}{middle:20.2f} ({low:.2f}-{high:.2f})")
+        alone = statistics.median(singles[name])
+        print(f"{name:24}{alone:24.1f}{middle:20.2f} ({low:.2f}-{high:.2f})")
+        rows.append({"work": name, "one_thread_ns": alone, "ratio": middle, "low": low, "high": high})
+    if options.results:
+        print(f"written: {about.write('scaling', said, {'rows': rows}, options.results).name}")
 
 
 if __name__ == "__main__":
