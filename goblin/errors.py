@@ -115,7 +115,8 @@ def not_canonical(name: str, value: object) -> ValueError:
 
 def bad_time(name: str, value: object, lowest: int | None = None) -> ValueError:
     """For a time that leaves its range; `lowest` where the range has an end of its own at the bottom."""
-    unit, most = ("ms", INT64_MAX // 10**6) if name in ("milliseconds", "px") else ("s", INT64_MAX // 10**9)
+    unit, ns_each = ("ms", 10**6) if name in ("milliseconds", "px") else ("ns", 1) if name.endswith("_ns") else ("s", 10**9)
+    most = INT64_MAX // ns_each
     least = -most if lowest is None else lowest
     allowed = f"{least} to {most} {unit}, the deadline at most 2**63-2 ns on the store's clock"
     return ValueError(f"invalid expire time: {name}={_shown_time(value)} (allowed: {allowed})")
