@@ -21,6 +21,15 @@
 #define GOB_SLOW static inline
 #endif
 
+/* For loops that wait for another core. */
+#if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__)) && !defined(GOB_PORTABLE)
+#define GOB_PAUSE() __builtin_ia32_pause()
+#elif defined(__GNUC__) && defined(__aarch64__) && !defined(GOB_PORTABLE)
+#define GOB_PAUSE() __asm__ volatile("isb")
+#else
+#define GOB_PAUSE() ((void)0)
+#endif
+
 /* GOB_FN: small, on the way of every call. GOB_SLOW: kept out of its callers' code, so that these stay small. (In a
  * header many functions are unused in any one program; both spellings keep that quiet.) */
 #define GOB_FN static inline

@@ -42,6 +42,7 @@ cdef struct Shard:
     uint64_t evicted    # live entries that have made room, ever
     uint64_t max_keys   # entries stored, at most
     gob_hand victims    # where the search for the next one to make room goes on
+    uint64_t apart[2]   # five cache lines in all: what every step writes shares none with the next shard's
 
 
 # All of a store's C state. Its owner, a Counters, embeds it and keeps alive what it points to.
