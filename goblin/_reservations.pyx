@@ -187,9 +187,10 @@ cdef dict note(Store *store, dict given_up, bytes data, tuple after, tuple slot)
 cdef tuple take_note(Store *store, dict notes, tuple after):
     gob_lock_acquire(&store.notes)
     try:
-        return notes.pop(after, None)
+        slot = notes.pop(after, None)
     finally:
         gob_lock_release(&store.notes)
+    return slot
 
 
 cdef int drop_passed_notes(Store *store, dict given_up, bytes data, int64_t before_ns, int64_t now_ns) except -1:

@@ -53,7 +53,8 @@ def test_full_store_a_limiter_raises_for_a_newcomer_and_serves_who_is_known(cloc
     limiter = goblin.RateLimiter(limits, algorithm=algorithm, store=store)
     while len(store) < 2:
         limiter.hit(len(store))
-    for method in (limiter.hit, limiter.allow, limiter.acquire, goblin.rate_limit(limiter, key="{who}")(lambda who: who)):
+    decorated = goblin.rate_limit(limiter, key="{who}")(lambda who: who)
+    for method in (limiter.hit, limiter.allow, limiter.acquire, decorated):
         with pytest.raises(goblin.CapacityError, match="max_keys"):
             method("newcomer")
     assert limiter.hit(0).remaining == 3 and len(store) == 2
