@@ -25,7 +25,7 @@ SOURCES := $(wildcard goblin/*.pyx goblin/*.pxd goblin/*.h) setup.py pyproject.t
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help build demo test c-test py-test bench bench-quick bench-report ratios instructions copy sanitize types package fuzz soak clean distclean
+.PHONY: help build demo test c-test py-test bench bench-quick bench-report ratios instructions copy sanitize coverage types package fuzz soak clean distclean
 
 help: ## this list
 	@sed -n 's/^\([a-z][a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -121,6 +121,9 @@ sanitize: ## pytest on a build with AddressSanitizer, UBSan and C asserts, in a 
 	@$(MAKE) --no-print-directory copy COPY=.cache/sanitize
 	@$(MAKE) --no-print-directory -C .cache/sanitize py-test VENV=.venv GOBLIN_SANITIZE=1 GOBLIN_DEBUG=1 \
 	  UNDER='$(SANITIZED)' ARGS='--capture=sys $(ARGS)'
+
+coverage: ## lines of goblin/*.py and *.pyx, branches of the table in C; in a copy of the tree
+	@$(PYTHON) tests/coverage_report.py $(ARGS)
 
 $(VENV)/.types: pyproject.toml | $(VENV)/.installed
 	@$(PIP_INSTALL) --no-build-isolation --editable '.[test,typing]'

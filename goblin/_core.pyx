@@ -809,10 +809,11 @@ An in-process store of int64 counters, each with an optional deadline on the mon
                 look_up(&self.store, &array[i], &span, &step)
                 found[i] = step.state
             leave_span(&self.store, &span)
-            return [found[i].value if found[i].exists and found[i].kind == COUNTER else None for i in range(count)]
+            values = [found[i].value if found[i].exists and found[i].kind == COUNTER else None for i in range(count)]
         finally:
             PyMem_Free(found)
             PyMem_Free(array)
+        return values
 
     def mset(self, mapping):
         """Set several counters and drop their TTLs, all or none. Values as for `set`.

@@ -4,7 +4,7 @@ from libc.stdint cimport INT64_MAX, int64_t
 
 from itertools import islice
 
-# errors: for the functions of _args.pxd, which are compiled into this module.
+# For what is inline in _args.pxd: it looks names up in the module that it becomes part of.
 from goblin import errors
 from goblin._args cimport Key, as_int64, as_key
 from goblin._rules cimport GCRA, OK, REFUSED, Quota, State, Status
@@ -187,9 +187,10 @@ cdef dict note(Store *store, dict given_up, bytes data, tuple after, tuple slot)
 cdef tuple take_note(Store *store, dict notes, tuple after):
     gob_lock_acquire(&store.notes)
     try:
-        return notes.pop(after, None)
+        slot = notes.pop(after, None)
     finally:
         gob_lock_release(&store.notes)
+    return slot
 
 
 cdef int drop_passed_notes(Store *store, dict given_up, bytes data, int64_t before_ns, int64_t now_ns) except -1:

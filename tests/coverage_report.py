@@ -1,9 +1,10 @@
-"""Coverage of everything: goblin/*.py and *.pyx by coverage.py, _table.h and _port.h by gcov. Fails below the thresholds.
+"""Coverage of everything: lines of goblin/*.py and *.pyx by coverage.py, branches of _table.h and _port.h by gcov.
 
-    tests/coverage_report.py                    in a copy, .cache/coverage, with modules of its own; some ten minutes
+    tests/coverage_report.py                    in a copy, .cache/coverage, with modules of its own; two to four minutes
     tests/coverage_report.py --report-only      judges the data of the last run
 
-What is not covered stands in tests/coverage_exceptions.md with its reason, line by line; what is missing there fails too.
+It fails below the thresholds, and for each line that is not reached and does not stand in tests/coverage_exceptions.md
+with its reason. Files are found, not listed here: a new one counts from its first day.
 """
 
 import argparse
@@ -13,50 +14,112 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 COPY = ROOT / ".cache" / "coverage"
 BIN = COPY / ".venv" / "bin"
+COVERAGE = "coverage>=7.10"  # the first with patch = subprocess
 SETTINGS = "--rcfile=tests/coverage.ini"
-LEAST_PYTHON, LEAST_CYTHON = 100.0, 95.0
 EXCEPTIONS = ROOT / "tests" / "coverage_exceptions.md"
-# They measure memory, time or other processes: slow under a tracer, and they reach no line that the others do not.
-LEFT_OUT = re.compile(r"test_(memory|flood|hash_flood|leaks|typing|house_rules|threads|forks|docs_plots)\.py")
+# Percent of all files of a kind together; None: what is not listed as an exception has to be reached.
+LEAST = {".py": None, ".pyx": 95.0, ".h": None}
+
+# What measures memory or time, compares with others at length, or does not run the package: slow or wrong under a
+# tracer. What only they reach is listed as an exception.
+LEFT_OUT = re.compile(
+    r"test_(memory|flood|leaks|typing|house_rules|threads|forks|docs_plots|random_programs|hostile_arguments"
+    r"|redis_(differences|glob|programs)|limit_(bounds|promise|histories|references))\.py"
+)
+# The same of single tests: words of their names, or of what is in their brackets.
+LEFT_OUT_NAMES = [
+    "threads",  # under the tracer Python runs inside a step, and other threads get their turn there: it is not atomic
+    # Of the contract tests, those of the engines that are goblin's own. (Of "redis-store" too, once there is one.)
+    *("[model]", "[model-", "[redis]", "([redis- and not [redis-store)", "[valkey"),
+    *("memory_stays_flat", "while_the_store_changes", "random_programs", "thousand_tasks"),
+    *("test_d11_", "test_d14_", "test_d16_", "colliding_keys_take_the_time", "before_a_split", "before_a_chunk"),
+]
 
 
-def run(*command, check=True, **more):
+class Row(NamedTuple):
+    """One file: lines or branches, how many of them were reached, and the numbers of the lines that were not."""
+
+    total: int
+    reached: int
+    missed: list
+
+
+def start(*command, **more):
     print("coverage:", *command[:6], flush=True)
-    return subprocess.run([str(part) for part in command], cwd=COPY, check=check, **more)
+    return subprocess.Popen([str(part) for part in command], cwd=COPY, **more)
+
+
+def run(*command, **more):
+    status = start(*command, **more).wait()
+    if status:
+        sys.exit(f"coverage: {command[0]} failed with status {status}")
 
 
 def measure():
-    subprocess.run(["make", "-C", ROOT, "copy", f"COPY={COPY}"], check=True)
-    with_tracing = os.environ | {"GOBLIN_COVERAGE": "1"}
-    run("make", "build", "VENV=.venv", "GOBLIN_COVERAGE=1", env=with_tracing)
-    run(BIN / "python", "-m", "pip", "--quiet", "install", "coverage>=7.10")
+    subprocess.run(["make", "--no-print-directory", "-C", ROOT, "copy", f"COPY={COPY}"], check=True)
+    # Debug: its hooks have allocations fail and keys collide. -O1 compiles in half the time; -fwrapv is Python's own.
+    switches = {"GOBLIN_COVERAGE": "1", "GOBLIN_DEBUG": "1"}
+    given = [f"{name}={value}" for name, value in switches.items()]
+    run("make", "--no-print-directory", "build", "VENV=.venv", *given, env=os.environ | {"CFLAGS": "-O1 -fwrapv"})
+    run(BIN / "python", "-m", "pip", "--quiet", "install", COVERAGE)
     for old in COPY.glob(".coverage*"):
         old.unlink()
-    tests = [path.relative_to(COPY) for path in sorted((COPY / "tests").glob("test_*.py")) if not LEFT_OUT.match(path.name)]
-    small = with_tracing | {"GOBLIN_TEST_SCALE": "0.05"}
-    # Under the tracer Python runs inside a step, and other threads get their turn there: no step is atomic any more.
-    run(BIN / "coverage", "run", SETTINGS, "-m", "pytest", "-q", "-k", "not threads", *tests, env=small)
-    run(BIN / "coverage", "combine", SETTINGS)
-    run("make", "-C", "tests/c", "coverage")
+    table = start("make", "--no-print-directory", "-C", "tests/c", "coverage")  # beside pytest
+    try:
+        found = [path.relative_to(COPY) for path in sorted(COPY.glob("tests/test_*.py"))]
+        tests = [path for path in found if not LEFT_OUT.match(path.name)]
+        names = " and ".join(f"not {name}" for name in LEFT_OUT_NAMES)
+        small = os.environ | switches | {"GOBLIN_TEST_SCALE": "0.05"}
+        run(BIN / "coverage", "run", SETTINGS, "-m", "pytest", "-q", "-k", names, "--durations=5", *tests, env=small)
+        run(BIN / "coverage", "combine", SETTINGS, "--quiet")
+        wanted = ["--quiet", "--ignore-errors", "--show-contexts", "-o", "coverage.json", *sources()]
+        run(BIN / "coverage", "json", SETTINGS, *wanted)
+    finally:
+        status = table.wait()
+    if status:
+        sys.exit(f"coverage: the tests of the table in C failed with status {status}")
 
 
-def uncovered_lines():
-    """{path: (percent, [lines])} of the Python and Cython files."""
-    run(BIN / "coverage", "json", SETTINGS, "-q", "-o", "coverage.json")
-    files = json.loads((COPY / "coverage.json").read_text(encoding="utf-8"))["files"]
-    return {
-        path: (entry["summary"]["percent_covered"], entry["missing_lines"])
-        for path, entry in files.items()
-        if path.endswith((".py", ".pyx"))
-    }
+def sources():
+    found = [path for ending in ("py", "pyx") for path in sorted((COPY / "goblin").rglob(f"*.{ending}"))]
+    return [path.relative_to(COPY).as_posix() for path in found]
 
 
-def uncovered_branches():
-    """{path: (percent, [lines with a branch that was never taken])} of the headers."""
+def reached_by_import_alone(path, entry):
+    """Lines of a .pyx that were noted while it was imported, and are not its own.
+
+    Where a module is initialised, Cython's tracer notes the first lines of all that it cimports, as if they were lines
+    of the .pyx: without this, what has such a number would pass as reached. What a test function reaches has its name.
+    """
+    text = (COPY / path).with_suffix(".c").read_text(encoding="utf-8")
+    *_, rest = re.split(r"__pyx_pymod_exec_\w+\(PyObject \*__pyx_pyinit_module\)", text)
+    initialisation, _, _ = rest.partition("\n}\n")
+    noted = re.findall(r"__Pyx_TraceLine\((\d+),.*__PYX_ERR\((\d+),", initialisation)
+    assert noted, f"no lines are traced where {path} is initialised: does Cython write it otherwise now?"
+    own = {int(number) for number, file in noted if file == "0"}
+    foreign = {int(number) for number, file in noted if file != "0"} - own
+    by_import = {number for number in entry["executed_lines"] if entry["contexts"][str(number)] == [""]}
+    return by_import & foreign
+
+
+def lines_by_file():
+    """{path: Row} of the Python and Cython files: lines."""
+    found = {}
+    for path, entry in json.loads((COPY / "coverage.json").read_text(encoding="utf-8"))["files"].items():
+        missed, total = set(entry["missing_lines"]), entry["summary"]["num_statements"]
+        if path.endswith(".pyx"):
+            missed |= reached_by_import_alone(path, entry)
+        found[path] = Row(total, total - len(missed), sorted(missed))
+    return found
+
+
+def branches_by_file():
+    """{path: Row} of the headers that are tested in C: branches; missed are lines with one that was never taken."""
     table = json.loads((COPY / "tests/c/build/coverage/table.json").read_text(encoding="utf-8"))
     found = {}
     for file in table["files"]:
@@ -64,8 +127,47 @@ def uncovered_branches():
         if name in ("_table.h", "_port.h"):
             branches = [(line["line_number"], branch["count"]) for line in file["lines"] for branch in line["branches"]]
             missed = sorted({number for number, count in branches if not count})
-            found[f"goblin/{name}"] = (100 * sum(count > 0 for _, count in branches) / len(branches), missed)
+            found[f"goblin/{name}"] = Row(len(branches), sum(count > 0 for _, count in branches), missed)
     return found
+
+
+def exceptions(text):
+    """{path: {line of source}} of coverage_exceptions.md: headings name files and a reason, fences hold the lines."""
+    found = {}
+    for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
+        names, _, _ = section.partition(":")
+        fences = re.findall(r"^```\n(.*?)^```", section, re.M | re.S)
+        lines = {line.strip() for fence in fences for line in fence.splitlines()}
+        for name in names.split(", "):
+            found.setdefault(f"goblin/{name}", set()).update(lines)
+    return found
+
+
+def judge(rows, excused):
+    """What is wrong, as lines to print."""
+    wrong = [f"{path}: nothing of it was measured" for path in sources() if path not in rows]
+    for path, row in sorted(rows.items()):
+        source = (COPY / path).read_text(encoding="utf-8").splitlines()
+        # By text, not by number: numbers move with every change above them.
+        lines = {number: source[number - 1].strip() for number in row.missed}
+        wrong += [f"{path}:{number}: {line}" for number, line in lines.items() if line not in excused.get(path, ())]
+    for path, lines in excused.items():
+        source = (COPY / path).read_text(encoding="utf-8") if path in rows else ""
+        wrong += [f"{path}: excused, but not in it: {line}" for line in sorted(lines) if line not in source]
+    return wrong
+
+
+def no_longer_needed(rows, excused):
+    """Excused lines that were reached: to be taken out, unless chance, another Python or build has a part in it."""
+    for path in sorted(rows.keys() & excused.keys()):
+        source = (COPY / path).read_text(encoding="utf-8").splitlines()
+        missed = {source[number - 1].strip() for number in rows[path].missed}
+        yield from (f"{path}: excused, yet reached: {line}" for line in sorted(excused[path] - missed))
+
+
+def share(rows):
+    total = sum(row.total for row in rows)
+    return 100 * sum(row.reached for row in rows) / total if total else 100.0
 
 
 def main():
@@ -73,20 +175,22 @@ def main():
     parser.add_argument("--report-only", action="store_true")
     if not parser.parse_args().report_only:
         measure()
-    written = EXCEPTIONS.read_text(encoding="utf-8")
-    failed = False
-    for path, (percent, missed) in sorted((uncovered_lines() | uncovered_branches()).items()):
-        source = (COPY / path).read_text(encoding="utf-8").splitlines()
-        # By text, not by number: numbers move with every change above them.
-        unexplained = [number for number in missed if source[number - 1].strip() not in written]
-        least = LEAST_PYTHON if path.endswith(".py") else LEAST_CYTHON if path.endswith(".pyx") else 0.0
-        low = percent < least and (unexplained or not path.endswith(".py"))
-        failed = failed or low or bool(unexplained)
-        print(f"{path:28} {percent:6.1f} %  {len(missed):3} not reached{'  BELOW ' + str(least) if low else ''}")
-        for number in unexplained:
-            print(f"    {path}:{number}: {source[number - 1].strip()}")
-    if failed:
-        sys.exit(f"coverage: test these lines, or write them with their reason into {EXCEPTIONS.relative_to(ROOT)}")
+    rows = lines_by_file() | branches_by_file()
+    excused = exceptions(EXCEPTIONS.read_text(encoding="utf-8"))
+    wrong = judge(rows, excused)
+    for ending, least in LEAST.items():
+        unit = "branches" if ending == ".h" else "lines"
+        of_kind = {path: row for path, row in rows.items() if path.endswith(ending)}
+        everything = Row(sum(row.total for row in of_kind.values()), sum(row.reached for row in of_kind.values()), [])
+        for path, row in [*sorted(of_kind.items()), (f"all *{ending}", everything)]:
+            print(f"{path:34} {row.reached:5} of {row.total:5} {unit:8}  {share([row]):5.1f} %")
+        if least and share([everything]) < least:
+            wrong.append(f"*{ending}: below {least} %")
+    for line in no_longer_needed(rows, excused):
+        print(line)
+    if wrong:
+        advice = f"coverage: test these lines, or write them with their reason into {EXCEPTIONS.relative_to(ROOT)}"
+        sys.exit("\n  ".join([advice, *wrong]))
 
 
 if __name__ == "__main__":

@@ -46,6 +46,21 @@ def test_full_of_lasting_entries_new_key_raises_and_changes_nothing(clock, on_fu
     store._check()
 
 
+@pytest.mark.parametrize("limits", ["5/minute", "5/minute; 100/hour"])
+@pytest.mark.parametrize("algorithm", ["fixed-window", "sliding-window", "gcra"])
+def test_full_store_a_limiter_raises_for_a_newcomer_and_serves_who_is_known(clock, algorithm, limits):
+    store = bounded(clock, 2, "raise")
+    limiter = goblin.RateLimiter(limits, algorithm=algorithm, store=store)
+    while len(store) < 2:
+        limiter.hit(len(store))
+    decorated = goblin.rate_limit(limiter, key="{who}")(lambda who: who)
+    for method in (limiter.hit, limiter.allow, limiter.acquire, decorated):
+        with pytest.raises(goblin.CapacityError, match="max_keys"):
+            method("newcomer")
+    assert limiter.hit(0).remaining == 3 and len(store) == 2
+    store._check()
+
+
 @pytest.mark.parametrize("create", CREATING.values(), ids=CREATING)
 def test_full_with_expired_entries_new_key_takes_their_place(clock, create):
     store = bounded(clock, 3, "raise")

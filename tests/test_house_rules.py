@@ -235,6 +235,27 @@ def test_arrows_to_other_packages_are_seen(path, text):
     assert foreign_imports(path, text)
 
 
+# A function of a .pxd becomes part of each module that cimports it, and looks Python names up in there: where such a
+# module does not import them, it compiles, and raises NameError in place of the error that was meant.
+NAMES_OF_PXD = {"goblin._args": "goblin.errors"}
+
+
+def names_that_inlined_code_lacks(path, text):
+    used = imports_of(path, text)
+    return {name for module, name in NAMES_OF_PXD.items() if module in used and name not in used}
+
+
+def test_arrows_to_inlined_code_come_with_the_names_it_uses():
+    lacking = {path: names_that_inlined_code_lacks(path, text) for path, text in package_files(".pyx").items()}
+    nothing({path: names for path, names in lacking.items() if names}, "import these too, or errors become NameError")
+
+
+def test_arrows_to_inlined_code_without_its_names_are_seen():
+    text = "from goblin._args cimport Key, as_key\n"
+    assert names_that_inlined_code_lacks("goblin/_scan.pyx", text) == {"goblin.errors"}
+    assert not names_that_inlined_code_lacks("goblin/_scan.pyx", "from goblin import errors\n" + text)
+
+
 def module_name(path):
     return path.rpartition(".")[0].replace("/", ".").removesuffix(".__init__")
 

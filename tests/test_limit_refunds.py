@@ -147,3 +147,14 @@ def test_refund_of_stamps_that_name_a_key_twice_raises_valueerror(store):
         store.refund(stamps, -1)
     assert store.get("a") == 1
     assert store.refund((), 1) is False
+
+
+@pytest.mark.parametrize("quota", [FIXED, SLIDING, GCRA])
+def test_refund_of_stamps_with_a_time_below_zero_raises_and_gives_nothing(quota, store):
+    stamps = hit(store, ("a", FIXED), ("k", quota))
+    (first, (key, _, _, *states)) = stamps
+    before = store.decide([("k", quota)], 1, "peek")
+    with pytest.raises(ValueError, match="stamp=-1"):
+        store.refund((first, (key, quota, -1, *states)), 1)
+    assert store.get("a") == 1 and store.decide([("k", quota)], 1, "peek") == before
+    assert store.refund(stamps, 1) is True and store.get("a") == 0

@@ -1,6 +1,7 @@
 """`decide(mode="reserve")` and `unreserve`: instants are handed out in order, and what is given up is free again."""
 
 import gc
+import operator
 import random
 
 import pytest
@@ -169,7 +170,10 @@ def test_unreserve_after_others_hit_leaves_their_hits(rig):
 
 
 def test_unreserve_after_the_key_was_deleted_or_replaced_changes_nothing(rig):
-    for clear in (lambda s: s.delete("k"), lambda s: s.clear(), lambda s: s.set("k", 5), lambda s: s.mset({"k": 5})):
+    for clear in (
+        *(lambda s: s.delete("k"), lambda s: operator.delitem(s, "k"), lambda s: s.clear()),
+        *(lambda s: s.set("k", 5), lambda s: s.mset({"k": 5})),
+    ):
         store = CORE.make().store
         told = waiters(store, 3)
         store.unreserve(told[0][-1])
@@ -204,6 +208,18 @@ def test_unreserve_of_a_hit_does_nothing(store):
     stamps = store.decide([("k", GCRA), ("f", FIXED)])[-1]
     assert store.unreserve(stamps) is None
     assert store.get("f") == 1 and store.type("k") == "gcra"
+
+
+@pytest.mark.parametrize("place", [3, 4])  # of the states before and after in a stamp
+@pytest.mark.parametrize("state", [5, "ab", (1,), (1, 2, 3), [1, 2], ("1", 2), (1, 2.0)])
+def test_unreserve_of_a_stamp_with_bad_states_raises_and_gives_nothing_up(place, state, store):
+    (told,) = waiters(store, 1)
+    (stamp,) = told[-1]
+    with pytest.raises(TypeError, match="stamp"):
+        store.unreserve((stamp[:place] + (state,) + stamp[place + 1 :],))
+    assert ahead(store) == 20
+    store.unreserve(told[-1])
+    assert ahead(store) == 10
 
 
 def test_given_up_slots_are_forgotten_with_time(rig):

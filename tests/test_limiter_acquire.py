@@ -13,6 +13,7 @@ import time
 
 import pytest
 
+import goblin
 from engines import CORE
 from goblin import Limit, RateLimiter
 
@@ -54,6 +55,46 @@ class Sleep:
 
 def limiter_on(rig, limits, algorithm, **options):
     return RateLimiter(limits, algorithm=algorithm, store=rig.store, **options)
+
+
+# On the system's clock
+
+
+class Woken(Exception):
+    """Ends a sleep that would take an hour."""
+
+
+def test_acquire_on_the_systems_clock_sleeps_in_real_time(monkeypatch, algorithm):
+    asked = []
+
+    def sleep(seconds):
+        asked.append(seconds)
+        raise Woken
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    limiter = RateLimiter("1/hour", algorithm=algorithm, store=goblin.Counters())
+    assert limiter.acquire("k") and asked == []
+    with pytest.raises(Woken):
+        limiter.acquire("k")
+    assert 0 < asked.pop() <= {"sliding-window": 7200}.get(algorithm, 3600) and asked == []
+
+
+def test_acquire_async_on_the_systems_clock_sleeps_on_the_loop(monkeypatch, algorithm):
+    asked = []
+
+    async def sleep(seconds):
+        asked.append(seconds)
+        raise Woken
+
+    async def twice():
+        assert await limiter.acquire_async("k") and asked == []
+        monkeypatch.setattr(asyncio, "sleep", sleep)
+        await limiter.acquire_async("k")
+
+    limiter = RateLimiter("1/hour", algorithm=algorithm, store=goblin.Counters())
+    with pytest.raises(Woken):
+        asyncio.run(twice())
+    assert 0 < asked.pop() <= {"sliding-window": 7200}.get(algorithm, 3600) and asked == []
 
 
 # One waiter

@@ -437,6 +437,25 @@ def test_store_of_another_kind_is_asked_through_the_protocol_and_decides_the_sam
     assert mode in ("hit", "peek") and all(type(key) is bytes for key, _ in entries)
 
 
+@pytest.mark.parametrize("key", [None, "{who}"])
+def test_store_of_another_kind_limits_a_decorated_function(key, algorithm):
+    ran, elsewhere = [], Elsewhere(CORE.make().store)
+
+    @goblin.rate_limit("2/minute", algorithm=algorithm, store=elsewhere, key=key)
+    def limited(who):
+        ran.append(who)
+
+    limited("ann"), limited("ann")
+    with pytest.raises(goblin.RateLimitExceeded) as caught:
+        limited("ann")
+    decision = caught.value.decision
+    assert not decision and decision.remaining == 0 and caught.value.retry_after > 0
+    if key:
+        limited("bob")
+    assert ran == ["ann", "ann", *(["bob"] if key else [])]
+    assert all(mode == "hit" for _, _, mode in elsewhere.calls)
+
+
 def test_store_subclass_with_a_decide_of_its_own_is_asked_through_it():
     class Counting(goblin.Counters):
         decided = 0

@@ -126,6 +126,16 @@ def test_new_alone_gives_a_working_store_on_the_system_clock():
     assert goblin.ManualClock.__new__(goblin.ManualClock).now_ns == 0
 
 
+def test_init_of_a_store_that_is_in_use_already_takes_no_clock(clock):
+    store = goblin.Counters.__new__(goblin.Counters)
+    store.increx("k", 60)
+    with pytest.raises(ValueError, match="clock: that of a store in use"):
+        store.__init__(clock=clock)
+    clock.advance(61)
+    assert store.get("k") == 1 and store.ttl("k") in (59, 60)
+    store.clear()
+
+
 def test_constructor_failing_half_way_leaves_nothing_behind():
     for bad in (1, "x", object(), goblin.ManualClock):
         for _ in range(50):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import goblin
+import goblin.__main__
 
 SHELL = [sys.executable, "-W", "error", "-bb", "-m", "goblin"]
 # Not the checkout: `python -m` would take the goblin of the current folder for the installed one.
@@ -118,6 +119,26 @@ def test_process_with_a_closed_stream_ends_quietly(closed):
         check=False,
     )
     assert (finished.returncode, finished.stdout, finished.stderr) == (0, b"", b"")
+
+
+def test_typed_lines_are_read_where_there_is_no_readline_too(monkeypatch, capsys):
+    """Windows has none. In this process: in one of its own it could not be taken away."""
+    class Keyboard:
+        encoding = "utf-8"
+
+        def reconfigure(self, errors):
+            assert errors == "surrogateescape"
+
+    typed = iter(["INCR k", "GET \udcff"])
+    monkeypatch.setitem(sys.modules, "readline", None)  # to import it raises ImportError
+    monkeypatch.setattr(sys, "stdin", Keyboard())
+    monkeypatch.setattr("builtins.input", lambda prompt: next(typed, None) or raise_end_of_file())
+    assert list(goblin.__main__._typed_lines()) == [b"INCR k", b"GET \xff"]
+    assert capsys.readouterr().out.startswith("goblin: HELP lists the commands")
+
+
+def raise_end_of_file():
+    raise EOFError
 
 
 class Terminal:
