@@ -23,6 +23,7 @@ myst_heading_anchors = 3  # so that [text](page.md#a-heading) is checked
 
 # `name` in a docstring is code. :func:`name` and the like are links, and one that leads nowhere is an error.
 default_role = "code"
+smartquotes = False  # "k" and b"k" in a docstring are Python
 nitpicky = True
 nitpick_ignore_regex = [
     # Python's own and other libraries': a link would need their inventories, and so a network.
