@@ -25,7 +25,7 @@ SOURCES := $(wildcard goblin/*.pyx goblin/*.pxd goblin/*.h) setup.py pyproject.t
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help build demo test c-test py-test bench bench-quick bench-report ratios instructions docs copy sanitize types package fuzz soak clean distclean
+.PHONY: help build demo test c-test py-test bench bench-quick bench-report ratios instructions docs copy sanitize types lint package fuzz soak clean distclean
 
 help: ## this list
 	@sed -n 's/^\([a-z][a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -95,8 +95,12 @@ ratios: $(BUILT) ## goblin against an empty method and a dict, measured in turn 
 
 instructions: $(BUILT) ## instructions per call, by valgrind, beside those in bench/instructions.json; ARGS=--update
 	@$(VENV)/bin/python bench/instructions.py $(ARGS)
+
+# The requirements of one of pyproject.toml's extras, without goblin itself, which would be built again for them.
+install_extra = sed -n '/^$(1) = \[/,/^\]/s/^ *"\([^"]*\)",.*/\1/p' pyproject.toml | xargs $(PIP_INSTALL)
+
 $(VENV)/.docs: pyproject.toml | $(VENV)/.installed
-	@$(PIP_INSTALL) --no-build-isolation --editable '.[test,docs]'
+	@$(call install_extra,docs)
 	@touch $@
 
 # -E: the reference is made of the compiled modules' docstrings, and Sphinx does not see when those have changed.
@@ -132,6 +136,15 @@ $(VENV)/.types: pyproject.toml | $(VENV)/.installed
 
 types: $(BUILT) $(VENV)/.types ## mypy, pyright and stubtest
 	@$(VENV)/bin/python tests/typing_check.py
+
+$(VENV)/.lint: pyproject.toml | $(VENV)/.tools
+	@$(call install_extra,lint)
+	@touch $@
+
+# cython-lint calls pycodestyle by name, hence the PATH.
+lint: $(VENV)/.lint ## ruff and cython-lint; seconds
+	@$(VENV)/bin/ruff check .
+	@PATH="$(abspath $(VENV))/bin:$$PATH" cython-lint goblin bench
 
 package: ## sdist, wheels, and tests in fresh environments; about four minutes
 	@$(PYTHON) tests/package/check_package.py $(ARGS)

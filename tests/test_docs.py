@@ -4,10 +4,10 @@ import re
 import unittest
 
 import pytest
-from doc_examples import PAGES, ROOT, docstring_examples, examples_of, fences_of, run_docstring
-from integrations_installed import needs
 
 import goblin
+from doc_examples import PAGES, ROOT, docstring_examples, examples_of, fences_of, run_docstring
+from integrations_installed import needs
 
 SKIP = re.compile(r"<!--+\s*;?\s*skip\b.*")
 SKIP_WITH_REASON = re.compile(r'<!-- skip: next "[^"]{10,}" -->$')

@@ -7,6 +7,7 @@ import importlib.util
 import re
 
 import pytest
+
 from doc_examples import ROOT
 
 PAGE = ROOT / "docs" / "algorithms.md"

@@ -491,7 +491,6 @@ CLOCKED = re.compile(
     r"\btime\.sleep\(|\basyncio\.sleep\((?!0\))|\btime\.time\(|from\s+time\s+import\s.*\b(?:sleep|time)\b"
 )
 TIMED: dict[str, str] = {
-    "tests/redis_server.py": "a server's clock cannot be moved: `pause` waits for it, some milliseconds at a time",
     "tests/test_reported_faults.py": "reads the wall clock only to set a false one: the store must not notice",
     "tests/redis_server.py": "waits for a server's clock, which nobody can move: its pause() is the one for all",
 }

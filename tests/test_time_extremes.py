@@ -1,10 +1,10 @@
 """Time at its edges: jumps of 292 years, clocks set back or standing still, the last nanosecond, a million deaths at once."""
 
 import pytest
-from catalogue import INT64_MAX
-from scale import size
 
 import goblin
+from catalogue import INT64_MAX
+from scale import size
 
 LAST_NS = INT64_MAX - 1  # of a deadline; INT64_MAX stands for "never"
 YEARS_292 = INT64_MAX
