@@ -4,6 +4,9 @@ from libc.stdint cimport INT64_MAX, int64_t
 
 from itertools import islice
 
+# For the inline functions of _args.pxd: they are compiled into this module, and look the name up here.
+from goblin import errors  # no-cython-lint
+
 from goblin._args cimport Key, as_int64, as_key
 from goblin._rules cimport GCRA, OK, REFUSED, Quota, State, Status
 from goblin._step cimport (

@@ -105,7 +105,7 @@ def imports_of(path, text):
         return {f"goblin.{name}" for name in re.findall(r'^#include "(\w+)\.h"', text, re.MULTILINE)}
     found = {f"goblin.{name}" for name in re.findall(r'^cdef extern from "(_\w+)\.h"', text, re.MULTILINE)}
     found |= set(re.findall(r"^\s*c?import ([\w.]+)", text, re.MULTILINE))
-    for module, names in re.findall(r"^\s*from ([\w.]+) c?import ([^\n]*)", text, re.MULTILINE):
+    for module, names in re.findall(r"^\s*from ([\w.]+) c?import ([^\n#]*)", text, re.MULTILINE):
         found |= origins(module, re.findall(r"(\w+)(?: as \w+)?", names))
     return found
 
