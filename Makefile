@@ -144,7 +144,7 @@ $(VENV)/.lint: pyproject.toml | $(VENV)/.tools
 # cython-lint calls pycodestyle by name, hence the PATH.
 lint: $(VENV)/.lint ## ruff and cython-lint; seconds
 	@$(VENV)/bin/ruff check .
-	@PATH="$(abspath $(VENV))/bin:$$PATH" cython-lint goblin bench
+	@PATH="$(abspath $(VENV))/bin:$$PATH" cython-lint goblin
 
 package: ## sdist, wheels, and tests in fresh environments; about four minutes
 	@$(PYTHON) tests/package/check_package.py $(ARGS)
