@@ -25,7 +25,7 @@ SOURCES := $(wildcard goblin/*.pyx goblin/*.pxd goblin/*.h) setup.py pyproject.t
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help build demo test c-test py-test bench bench-quick bench-report ratios instructions copy sanitize coverage types package fuzz soak clean distclean
+.PHONY: help build demo test c-test py-test bench bench-quick bench-report ratios instructions docs copy sanitize coverage types lint package fuzz soak clean distclean
 
 help: ## this list
 	@sed -n 's/^\([a-z][a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -81,10 +81,6 @@ $(VENV)/.bench: pyproject.toml | $(VENV)/.installed
 	  $(PIP_INSTALL) "$$rival" || echo "make: not installed: $$rival" >&2; done
 	@touch $@
 
-$(VENV)/.docs: pyproject.toml | $(VENV)/.installed
-	@sed -n 's/^docs = \["\(.*\)"\]/\1/p' pyproject.toml | xargs $(PIP_INSTALL)
-	@touch $@
-
 bench: $(BUILT) $(VENV)/.bench ## all figures that are published, into bench/results/; under ten minutes, alone on the machine
 	@$(VENV)/bin/python bench/run.py $(ARGS)
 
@@ -99,6 +95,18 @@ ratios: $(BUILT) ## goblin against an empty method and a dict, measured in turn 
 
 instructions: $(BUILT) ## instructions per call, by valgrind, beside those in bench/instructions.json; ARGS=--update
 	@$(VENV)/bin/python bench/instructions.py $(ARGS)
+
+# The requirements of one of pyproject.toml's extras, without goblin itself, which would be built again for them.
+install_extra = sed -n '/^$(1) = \[/,/^\]/s/^ *"\([^"]*\)",.*/\1/p' pyproject.toml | xargs $(PIP_INSTALL)
+
+$(VENV)/.docs: pyproject.toml | $(VENV)/.installed
+	@$(call install_extra,docs)
+	@touch $@
+
+# -E: the reference is made of the compiled modules' docstrings, and Sphinx does not see when those have changed.
+docs: $(BUILT) $(VENV)/.docs ## the site, in docs/_build/html; warnings are errors
+	@$(VENV)/bin/python -m sphinx -q -E -W --keep-going docs docs/_build/html $(ARGS)
+	@echo "make: docs/_build/html/index.html"
 
 # --- what the gate runs beside that --------------------------------------------------------------------------------
 
@@ -132,6 +140,15 @@ $(VENV)/.types: pyproject.toml | $(VENV)/.installed
 types: $(BUILT) $(VENV)/.types ## mypy, pyright and stubtest
 	@$(VENV)/bin/python tests/typing_check.py
 
+$(VENV)/.lint: pyproject.toml | $(VENV)/.tools
+	@$(call install_extra,lint)
+	@touch $@
+
+# cython-lint calls pycodestyle by name, hence the PATH.
+lint: $(VENV)/.lint ## ruff and cython-lint; seconds
+	@$(VENV)/bin/ruff check .
+	@PATH="$(abspath $(VENV))/bin:$$PATH" cython-lint goblin
+
 package: ## sdist, wheels, and tests in fresh environments; about four minutes
 	@$(PYTHON) tests/package/check_package.py $(ARGS)
 
@@ -148,7 +165,7 @@ soak: $(BUILT) ## the long form of every random test, then an hour of fuzzing; A
 # --- tidy ----------------------------------------------------------------------------------------------------------
 
 clean: ## what was built; .venv keeps its tools
-	rm -rf build dist .cache *.egg-info .pytest_cache .hypothesis .benchmarks tests/c/build
+	rm -rf build dist .cache *.egg-info .pytest_cache .hypothesis .benchmarks tests/c/build docs/_build
 	rm -f $(VENV)/.built-* $(VENV)/.installed goblin/*.so goblin/*.pyd goblin/*.c goblin/*.html
 	find . -name __pycache__ -not -path './.venv*' -type d -prune -exec rm -rf {} +
 

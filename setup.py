@@ -1,4 +1,4 @@
-"""Switches for the build; everything that can be said as data is in pyproject.toml.
+"""Switches for the build, and an sdist that is the same each time; what can be said as data is in pyproject.toml.
 
 Environment variables, "1" turns one on (`make build GOBLIN_DEBUG=1` does the same and rebuilds when they change):
 
@@ -8,16 +8,21 @@ Environment variables, "1" turns one on (`make build GOBLIN_DEBUG=1` does the sa
     GOBLIN_COVERAGE   line tracing for Cython's coverage plugin; the generated C stays beside the .pyx, where it looks
     GOBLIN_ANNOTATE   Cython's yellow HTML pages, beside the generated C (see there)
     GOBLIN_WERROR     C warnings are errors. For us, not for those who install with a compiler we have not seen.
+    SOURCE_DATE_EPOCH seconds; an sdist's times are set to it, so that anybody can make the same bytes again
 
 Imported rather than run (bench/conftest.py does), this file only offers `extension` and `build_ext_options`, so that
 what is measured beside the core is compiled exactly as the core is.
 """
 
+import gzip
+import io
 import os
 import sysconfig
+import tarfile
 from glob import glob
 
 from setuptools import Extension, setup
+from setuptools.command.sdist import sdist
 
 
 def switch(name):
@@ -95,6 +100,32 @@ def extension(name, source):
     return module
 
 
+class Sdist(sdist):
+    """Under SOURCE_DATE_EPOCH, without what the machine adds: times, owners, modes, the order of its folders."""
+
+    def make_archive(self, *args, **kwargs):
+        path = super().make_archive(*args, **kwargs)
+        epoch = os.environ.get("SOURCE_DATE_EPOCH")
+        if epoch and path.endswith(".tar.gz"):
+            pack_again(path, int(epoch))
+        return path
+
+
+def pack_again(path, epoch):
+    with tarfile.open(path) as archive:
+        members = [(one, archive.extractfile(one).read() if one.isfile() else b"") for one in archive.getmembers()]
+    with (
+        open(path, "wb") as file,
+        gzip.GzipFile("", "wb", 9, file, mtime=epoch) as zipped,
+        tarfile.open(fileobj=zipped, mode="w", format=tarfile.USTAR_FORMAT) as archive,
+    ):
+        for old, content in sorted(members, key=lambda member: member[0].name):
+            new = tarfile.TarInfo(old.name)  # owned by nobody in particular
+            new.type, new.size, new.mtime = old.type, len(content), epoch
+            new.mode = 0o755 if old.isdir() or old.mode & 0o100 else 0o644
+            archive.addfile(new, io.BytesIO(content))
+
+
 # The generated C goes to the temporary build folder: never beside the sources, never into a commit, sdist or wheel.
 build_ext_options = {"cython_c_in_temp": not switch("COVERAGE")}
 
@@ -106,5 +137,6 @@ if switch("ANNOTATE"):
 if __name__ == "__main__":
     setup(
         ext_modules=[extension(f"goblin.{name}", f"goblin/{name}.pyx") for name in MODULES],
+        cmdclass={"sdist": Sdist},
         options={"build_ext": build_ext_options},
     )

@@ -10,9 +10,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-from flood import calls_to_displace, full_store  # noqa: E402
-
-import goblin  # noqa: E402
+import goblin
+from flood import calls_to_displace, full_store
 
 
 def microseconds(store, keys):

@@ -5,6 +5,7 @@ and ratios measured in turn, run `make ratios`.
 """
 
 import pytest
+
 from works import WORKS
 
 CASES = [

@@ -4,8 +4,8 @@ from libc.stdint cimport INT64_MAX, int64_t
 
 from itertools import islice
 
-# For what is inline in _args.pxd: it looks names up in the module that it becomes part of.
-from goblin import errors
+# For the inline functions of _args.pxd: they are compiled into this module, and look the name up here.
+from goblin import errors  # no-cython-lint
 from goblin._args cimport Key, as_int64, as_key
 from goblin._rules cimport GCRA, OK, REFUSED, Quota, State, Status
 from goblin._step cimport (

@@ -116,7 +116,7 @@ def rate_limit(
     Returns:
         A decorator. The decorated function keeps its signature, name and docstring, pickles by name, and has
         ``limiter`` (not if the limits are a callable), ``reset(*args, **kwargs)`` and ``peek(*args, **kwargs)`` with
-        the arguments of a call: see :class:`Limited`. Above ``@staticmethod`` and ``@classmethod`` it works as below.
+        the arguments of a call: see :class:`~goblin.decorators.Limited`. Above ``@staticmethod`` and ``@classmethod`` it works as below.
 
     Raises:
         ValueError: malformed limits, a template that the signature cannot fill, a value out of range. All this, and

@@ -107,7 +107,7 @@ class Limit:
 
     @classmethod
     def parse_many(cls, text: str) -> tuple[Limit, ...]:
-        """Several limits, parted by ; , or |.
+        """Several limits, parted by `;`, `,` or `|`.
 
         >>> goblin.Limit.parse_many("10/second; 1000/hour")
         (Limit(10, 1), Limit(1000, 3600))

@@ -1,6 +1,6 @@
 """The examples of the documentation, as something that can be run. `test_docs.py` runs them.
 
-In Markdown pages (README.md and docs/), by the language of the fence:
+In Markdown pages (those beside README.md, and docs/ with its folders), by the language of the fence:
 
     python    a session if it starts with >>>, compared as doctest does; else code that must not raise.
               A page is read from top to bottom in one namespace.
@@ -28,7 +28,8 @@ from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipP
 import goblin
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+_BUILT = ROOT / "docs" / "_build"
+PAGES = [*sorted(ROOT.glob("*.md")), *(page for page in sorted((ROOT / "docs").rglob("*.md")) if _BUILT not in page.parents)]
 SHELL_TIMEOUT_SECONDS = 60  # only a guard against hanging
 REMARK = re.compile(r"[ \t]+#.*$")
 

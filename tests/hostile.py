@@ -24,15 +24,28 @@ import random
 import re
 import sys
 import types
+from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
-from typing import Any, Callable, NamedTuple
+from typing import Any, NamedTuple
 
 import goblin
 from goblin import errors
 from hostile_objects import (
-    CODE, HOSTILE, LIMITERS, MISCHIEF, RAISED, SEEN, HostileIterator, Litter, Metaclass, Nasty, OnlyGetItem, Trapped,
-    Universal, World,
+    CODE,
+    HOSTILE,
+    LIMITERS,
+    MISCHIEF,
+    RAISED,
+    SEEN,
+    HostileIterator,
+    Litter,
+    Metaclass,
+    Nasty,
+    OnlyGetItem,
+    Trapped,
+    Universal,
+    World,
 )  # fmt: skip
 
 # ---- Recipes -------------------------------------------------------------------------------------------------------
@@ -232,7 +245,7 @@ def reenter(world):
                 reply.close()
         except SystemError:
             raise
-        except Exception:  # noqa: BLE001 - refusals, and what comes of a hostile store
+        except Exception:
             pass
 
 
@@ -373,7 +386,7 @@ def attempt(world, function, args, kwargs):
             with contextlib.suppress(StopIteration), contextlib.closing(result):
                 for _ in range(10):  # by hand: it must not need more of a loop than turns
                     result.send(None)
-    except BaseException as caught:  # noqa: BLE001 - it is judged
+    except BaseException as caught:
         error = caught
         if error is not world.raised and not isinstance(error, KeyError):  # KeyError shows its key by repr()
             text = str(error)

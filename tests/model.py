@@ -9,8 +9,22 @@ running; `ex`/`px` set it on every call.
 import time
 from typing import NamedTuple
 
-from model_args import HORIZON_NS, INT64_MAX, INT64_MIN, NS_PER_MS, as_bytes, duration, durations, exclusive, integer
-from model_args import key_bytes, key_list, key_text, stored_value, value_pairs
+from model_args import (
+    HORIZON_NS,
+    INT64_MAX,
+    INT64_MIN,
+    NS_PER_MS,
+    as_bytes,
+    duration,
+    durations,
+    exclusive,
+    integer,
+    key_bytes,
+    key_list,
+    key_text,
+    stored_value,
+    value_pairs,
+)
 from model_clock import ModelClock
 from model_glob import compile_glob, matches
 

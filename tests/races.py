@@ -17,7 +17,7 @@ def race(*functions):
         try:
             barrier.wait(GUARD_SECONDS)
             results[number] = functions[number]()
-        except BaseException as error:  # noqa: BLE001 - raised below
+        except BaseException as error:
             errors.append(error)
 
     threads = [threading.Thread(target=guarded, args=(number,), daemon=True) for number in range(len(functions))]

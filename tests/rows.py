@@ -27,7 +27,7 @@ from engines import CAPABILITIES
 from redis_engine import TimeLeft
 
 
-class gives:  # noqa: N801 - reads as a word in the tables
+class gives:
     def __init__(self, value):
         self.value = value
 
@@ -37,7 +37,7 @@ class gives:  # noqa: N801 - reads as a word in the tables
         assert same_type and reply == self.value, f"{label} gave {reply!r}, not {self.value!r}"
 
 
-class fails:  # noqa: N801
+class fails:
     def __init__(self, error, pattern=""):
         self.error, self.pattern = error, pattern
 
@@ -51,7 +51,7 @@ class fails:  # noqa: N801
             pytest.fail(f"{label} gave {reply!r} instead of raising {self.error.__name__}")
 
 
-class do:  # noqa: N801
+class do:
     """One call of a method; the outcome is mandatory."""
 
     def __init__(self, method, *args, **kwargs):
@@ -80,7 +80,7 @@ class do:  # noqa: N801
         outcome.check(lambda: getattr(rig.store, self.method)(*self.args, **self.kwargs), str(self), texts)
 
 
-class wait:  # noqa: N801
+class wait:
     """Move the clock by seconds; `wait(ns=...)` needs an engine with "nanoseconds"."""
 
     def __init__(self, seconds=0, *, ns=0):
@@ -93,7 +93,7 @@ class wait:  # noqa: N801
             rig.advance_ns(self.ns)
 
 
-class row:  # noqa: N801
+class row:
     def __init__(self, name, *steps, leaves=None, differs=None, needs=()):
         self.name, self.steps, self.leaves, self.differs, self.needs = name, steps, leaves, differs or {}, {*needs}
         assert self.needs <= CAPABILITIES.keys(), f"{name}: unknown capability"

@@ -12,7 +12,17 @@ from fractions import Fraction
 import pytest
 
 from catalogue import (
-    ADDERS, BY_KEY, INT64_MAX, INT64_MIN, INTEGERS, NUMBERS, POSITIVE_TIMES, SIGNED_TIMES, TIMES, VALUES, WRITERS,
+    ADDERS,
+    BY_KEY,
+    INT64_MAX,
+    INT64_MIN,
+    INTEGERS,
+    NUMBERS,
+    POSITIVE_TIMES,
+    SIGNED_TIMES,
+    TIMES,
+    VALUES,
+    WRITERS,
 )  # fmt: skip
 from rows import state
 

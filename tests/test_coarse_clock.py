@@ -5,10 +5,10 @@ import subprocess
 import sys
 
 import pytest
-from scale import SEED, rounds
 
 import goblin
 from goblin import _core
+from scale import SEED, rounds
 
 MS = 10**6
 MARGIN_NS = 100 * MS

@@ -253,7 +253,7 @@ if CHAR_IS_SIGNED:
     ]
 
 
-class pattern(row):  # noqa: N801 - reads as a word, like the others of rows.py
+class pattern(row):
     """A row of one pattern: the keys that it finds, and those that it does not."""
 
     def __init__(self, glob, yes, no, on_redis=None, reason=""):

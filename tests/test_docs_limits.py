@@ -4,9 +4,8 @@ import re
 import subprocess
 import sys
 
-from doc_examples import ROOT
-
 import goblin
+from doc_examples import ROOT
 
 PAGE = ROOT / "docs" / "limits.md"
 

@@ -1,4 +1,4 @@
-"""The figures and the picture of docs/algorithms.md are those of its script, docs/plots/algorithms.py.
+"""The figures and pictures of the pages are those of their scripts, docs/plots/algorithms.py and docs/plots/drawings.py.
 
 After a change: run the script (it wants matplotlib), and put the tables that it prints into the page.
 """
@@ -7,18 +7,23 @@ import importlib.util
 import re
 
 import pytest
+
 from doc_examples import ROOT
 
 PAGE = ROOT / "docs" / "algorithms.md"
 SCRIPT = ROOT / "docs" / "plots" / "algorithms.py"
 
 
-@pytest.fixture(scope="module")
-def plot():
-    spec = importlib.util.spec_from_file_location("algorithms_plot", SCRIPT)
+def loaded(script):
+    spec = importlib.util.spec_from_file_location(f"{script.stem}_plot", script)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def plot():
+    return loaded(SCRIPT)
 
 
 def tables_of(page):
@@ -69,3 +74,12 @@ def test_bounds_of_the_table_hold_for_the_saving_client(plot):
         "gcra": 2 * plot.LIMIT - 1,
         "gcra, burst 1": plot.LIMIT,
     }
+
+
+DRAWINGS = ROOT / "docs" / "plots" / "drawings.py"
+
+
+@pytest.mark.parametrize("name", ["increx.svg", "map.svg"])
+def test_drawing_is_todays(name):
+    drawn = loaded(DRAWINGS).DRAWINGS[name]().svg()
+    assert (DRAWINGS.parent / name).read_text(encoding="utf-8") == drawn, f"run {DRAWINGS}"

@@ -6,9 +6,9 @@ Only a debug build can be told to fail (GOBLIN_DEBUG=1; `.ci/run` tests one).
 import sysconfig
 
 import pytest
-from catalogue import BY_KEY
 
 import goblin
+from catalogue import BY_KEY
 from goblin import _core
 
 fail_allocation = getattr(_core, "_fail_allocation", None)

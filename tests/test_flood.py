@@ -1,10 +1,10 @@
 """A flood of keys cannot exhaust memory, nor free those who are limited. GOBLIN_SOAK=1: 20 million keys into 100,000."""
 
 import pytest
-from flood import WAYS, calls_to_displace, exhaust, full_store, resident_bytes
-from scale import rounds, size
 
+from flood import WAYS, calls_to_displace, exhaust, full_store, resident_bytes
 from goblin import CapacityError
+from scale import rounds, size
 
 MEGABYTE = 1 << 20
 CHUNK_BYTES = 64 * 48  # the map's smallest step: which keys share a segment, and so whether it needs one, is chance

@@ -151,7 +151,7 @@ def test_one_hash_a_call_costs_at_most_in_proportion_to_the_equal_hashes(one_has
         store = goblin.Counters()
         store.mset({f"key{number}": 1 for number in range(count)})
         stores.append(store)
-    times = [[seconds_of(lambda: [s.get("absent") for _ in range(20)]) for s in stores] for _ in range(ROUNDS)]
+    times = [[seconds_of(lambda s=s: [s.get("absent") for _ in range(20)]) for s in stores] for _ in range(ROUNDS)]
     medians = [statistics.median(column) for column in zip(*times)]
     assert medians[1] < GENEROUS * 4 * medians[0]
 

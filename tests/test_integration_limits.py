@@ -3,12 +3,14 @@
 import random
 
 import pytest
+
 from integrations_installed import needs
 from scale import SEED, rounds
 
 needs("limits")
 
 import limits  # noqa: E402
+
 from limits_storages import SCHEMES, Rig  # noqa: E402
 
 FIXED, SLIDING = "fixed-window", "sliding-window-counter"

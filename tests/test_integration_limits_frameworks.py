@@ -1,6 +1,7 @@
 """The real Flask-Limiter and the real slowapi on goblin://: requests until 429, their headers, and the next window."""
 
 import pytest
+
 from integrations_installed import needs
 
 needs("limits", "flask", "flask_limiter", "slowapi", "starlette", "httpx2")
@@ -14,10 +15,10 @@ import starlette.applications  # noqa: E402
 import starlette.responses  # noqa: E402
 import starlette.routing  # noqa: E402
 import starlette.testclient  # noqa: E402
-from limits_storages import START  # noqa: E402
 
 import goblin  # noqa: E402
 import goblin.integrations.limits  # noqa: E402
+from limits_storages import START  # noqa: E402
 
 pytestmark = [
     # slowapi's own, on Python 3.14.

@@ -8,6 +8,7 @@ import threading
 import time
 
 import pytest
+
 from doc_examples import run_docstring
 from integrations_installed import needs
 from races import race
@@ -18,11 +19,11 @@ import limits  # noqa: E402
 from limits.errors import ConfigurationError, StorageError  # noqa: E402
 from limits.storage import storage_from_string  # noqa: E402
 from limits.strategies import FixedWindowRateLimiter, SlidingWindowCounterRateLimiter  # noqa: E402
-from limits_storages import Rig  # noqa: E402
 
 import goblin  # noqa: E402
 import goblin.integrations.limits as integration  # noqa: E402
 from goblin.integrations.limits import AsyncGoblinStorage, GoblinStorage  # noqa: E402
+from limits_storages import Rig  # noqa: E402
 
 BOTH = pytest.mark.parametrize("scheme", ["goblin", "async+goblin"])
 names = (f"test-{number}" for number in itertools.count())  # a named store lives as long as the process
@@ -262,7 +263,7 @@ def test_wall_clock_that_is_set_moves_no_window(monkeypatch):
     storage = GoblinStorage()
     storage.incr("a", 60)
     for wall in (0.0, 4e9):
-        monkeypatch.setattr(time, "time", lambda: wall)
+        monkeypatch.setattr(time, "time", lambda wall=wall: wall)
         assert storage.get("a") == 1
         assert wall + 59 < storage.get_expiry("a") <= wall + 60.001
 

@@ -1,6 +1,7 @@
 """Tests of integrations are skipped aloud where their library is not installed, and fail where a gate asks for them."""
 
 import pytest
+
 from integrations_installed import missing, needs
 
 

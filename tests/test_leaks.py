@@ -7,11 +7,11 @@ import gc
 import sys
 
 import pytest
+
+import goblin
 from catalogue import BY_KEY, NUMBERS, VALUES
 from flood import resident_bytes
 from scale import rounds
-
-import goblin
 
 MEGABYTE = 1 << 20
 WARM_UP = 300
@@ -123,7 +123,7 @@ def spin(call, arguments, times):
     for _ in times:
         try:
             call(arguments)
-        except Exception:  # noqa: BLE001 - of every kind
+        except Exception:
             failed += 1
     return failed
 
@@ -138,7 +138,7 @@ def test_calls_by_the_thousand_leave_nothing_behind(call):
     memory = arguments.store.stats().memory_bytes
     blocks = sys.getallocatedblocks()
     count = 0
-    for count, _ in enumerate(rounds(30, soak=5_000, least=30), start=1):  # noqa: B007 - 200 calls each
+    for count, _ in enumerate(rounds(30, soak=5_000, least=30), start=1):
         failed = spin(call, arguments, range(200))
         assert not failing or failed == 200, f"{200 - failed} calls did not fail"
     gc.collect()

@@ -260,3 +260,16 @@ def test_call_shape_surplus_and_unknown_arguments_raise_typeerror(method):
 
 def test_never_is_the_smallest_int64():
     assert goblin.NEVER == NEVER == -(2**63) and type(goblin.NEVER) is int
+
+
+@pytest.mark.parametrize(
+    ("stamp", "error", "says"),
+    [
+        ((b"k", None, "x", None, (1, 1)), TypeError, "stamp='x'"),
+        ((b"k", None, 1, None, (1, 2**63)), OverflowError, "stamp=9223372036854775808"),
+        ((7, None, 1, None, (1, 1)), TypeError, "key must be str or bytes, not int"),
+    ],
+)
+def test_unreserve_of_what_is_no_stamp_names_it(stamp, error, says):
+    with pytest.raises(error, match=says):
+        goblin.Counters().unreserve((stamp,))

@@ -158,7 +158,7 @@ def test_decisions_are_compared_by_what_they_say(decisions):
     assert first != other_key and first != second and first != True and first != 1 and first is not None  # noqa: E712
     assert limiter.peek("c") != limiter.hit("c")
     with pytest.raises(TypeError):
-        first < second  # noqa: B015
+        first < second
     assert len({*decisions, *[copy.copy(decision) for decision in decisions]}) == len(set(decisions))
 
 

@@ -428,7 +428,7 @@ def test_help_unknown_command_replies_error(ask):
 def test_shell_page_has_every_command_as_the_table(command):
     page = Path(__file__).resolve().parent.parent.joinpath("docs", "shell.md").read_text(encoding="utf-8")
     usage, summary = (text.replace("|", r"\|") for text in (command.usage, command.summary))
-    assert f"| `{usage}` | {summary} |\n" in page
+    assert f"| {usage} | {summary} |\n" in page.replace("`", "")  # the page sets code apart, the terminal cannot
 
 
 @pytest.mark.parametrize("line", ["QUIT", "exit", "> quit now # bye"])

@@ -1,10 +1,10 @@
 """Time at its edges: jumps of 292 years, clocks set back or standing still, the last nanosecond, a million deaths at once."""
 
 import pytest
-from catalogue import INT64_MAX
-from scale import size
 
 import goblin
+from catalogue import INT64_MAX
+from scale import size
 
 LAST_NS = INT64_MAX - 1  # of a deadline; INT64_MAX stands for "never"
 YEARS_292 = INT64_MAX
@@ -184,4 +184,5 @@ def test_keys_that_all_expire_in_one_nanosecond_several_keys_pay_for_each():
     clock.advance(1)
     before = store.stats().expired
     store.mset({f"new{number}": 1 for number in range(10)})
-    assert 10 <= store.stats().expired - before <= 11 * 24
+    # A share for each new key, and one where a part's 64th step comes due: there is one part under a GIL, else 64.
+    assert 10 <= store.stats().expired - before <= (10 + 10) * 24

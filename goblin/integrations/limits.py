@@ -8,7 +8,7 @@
 >>> [limiter.hit(parse("2/minute"), "ann") for _ in range(3)]
 [True, True, False]
 
-The URIs (for the storages of `limits.aio`, `async+goblin://`):
+The URIs (for the storages of `limits.aio`, `async+goblin://`)::
 
     goblin://                   a store of its own for each storage
     goblin://NAME               one store for all storages of this process that name it, sync and async

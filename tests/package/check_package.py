@@ -9,6 +9,7 @@ interpreter that runs this file. Each check stands in CHECKS, in order: later on
 """
 
 import argparse
+import hashlib
 import os
 import re
 import shutil
@@ -29,7 +30,7 @@ TOOLS = ["build>=1.2,<2", "twine>=6.1,<8", "check-wheel-contents>=0.6.2,<0.7"]
 LOWEST = {"setuptools": "77.0.1", "Cython": "3.1.0"}  # the first releases within pyproject.toml's bounds
 
 # What git holds and the sdist does not; everything else must be in it, and nothing that git does not hold.
-NOT_IN_SDIST = (".gitignore", ".ci/")
+NOT_IN_SDIST = (".gitignore", ".ci/", ".github/", ".pre-commit-config.yaml")
 MADE_BY_SETUPTOOLS = {"PKG-INFO", "setup.cfg"}
 # Planted before the sdist is made: what a developer's tree has lying about. None of it may be taken along.
 LITTER = """
@@ -91,6 +92,7 @@ class Workshop:
         git.chmod(0o755)
         self.environment["PATH"] = f"{git.parent}{os.pathsep}{self.environment['PATH']}"
         self.environment |= {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
+        self.environment["SOURCE_DATE_EPOCH"] = "1700000000"  # any time will do: see check_reproducible
 
     def run(self, *command, cwd=None, expected=0):
         """Run away from the checkout; returns what was printed. Another exit status than `expected` is a failure."""
@@ -196,6 +198,21 @@ def check_sdist(shop):
     for ending in (".pyx", ".pxd", ".h", ".pyi", ".lua", "py.typed"):
         require(any(path.startswith("goblin/") and path.endswith(ending) for path in found), f"no {ending} in it")
     return f"{shop.sdist.name}: {len(found)} files"
+
+
+def check_reproducible(shop):
+    """The same bytes from another folder, written at another time, with other modes and no litter about."""
+    tree = shop.folder / "tree-again"
+    for path in sorted(held_by_git(), reverse=True):
+        (tree / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / path, tree / path)
+        (tree / path).chmod(0o600)  # as in the first tree, where copies are not executable either
+        os.utime(tree / path, (1, 1))
+    shop.run(shop.python("tools"), "-m", "build", "--sdist", "--outdir", shop.folder / "sdist-again", tree)
+    (again,) = (shop.folder / "sdist-again").iterdir()
+    require(again.name == shop.sdist.name, f"{again.name} is not {shop.sdist.name}")
+    require(again.read_bytes() == shop.sdist.read_bytes(), f"two builds of {again.name} differ: compare {shop.folder}")
+    return f"sha256 {hashlib.sha256(again.read_bytes()).hexdigest()[:16]}... twice"
 
 
 def check_wheel(shop):

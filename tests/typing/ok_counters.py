@@ -113,14 +113,14 @@ assert_type(stats._asdict(), dict[str, Any])
 
 
 class Named(goblin.Counters):
-    """A store of one's own: other constructor, one method narrowed."""
+    """A store of one's own: other constructor, one method overridden."""
 
     def __init__(self, name: str, *, clock: goblin.ManualClock | None = None) -> None:
         super().__init__(clock=clock)
         self.name = name
 
-    def decrpos(self, key: str | bytes) -> int:
-        return super().decrpos(key)
+    def sweep(self) -> int:
+        return super().sweep()
 
 
 assert_type(Named("a", clock=goblin.ManualClock()).incr("k"), int)
