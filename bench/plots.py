@@ -43,6 +43,12 @@ def rivals_data(results):
     return {work["text"]: sorted(of.items(), key=lambda item: item[1]) for work, of in zip(works, medians)}
 
 
+def hot_key_data(results):
+    """Of the first workload alone, for the README."""
+    text, rows = next(iter(rivals_data(results).items()))
+    return {f"the verdict on {text}": rows}
+
+
 KEYS_OF_WORK = re.compile(r"increx, random order over ([\d,]+) live keys")
 CURVES = {"goblin": "goblin increx", "dict": "dict idiom", "empty": "an empty method: fetching the keys alone"}
 
@@ -91,11 +97,13 @@ def bar_color(name):
 
 
 def draw_rivals(pyplot, data):
-    bars = [max(len(rows) for rows in list(data.values())[row : row + 2]) for row in range(0, len(data), 2)]
+    columns = min(2, len(data))
+    starts = range(0, len(data), columns)
+    bars = [max(len(rows) for rows in list(data.values())[start : start + columns]) for start in starts]
+    size = (5.5 * columns if columns > 1 else 7.5, sum(bars) * 0.21 + len(bars) * 0.9)
     figure, grid = pyplot.subplots(
-        len(bars), 2, figsize=(11, sum(bars) * 0.21 + len(bars) * 0.9), layout="constrained", squeeze=False,
-        height_ratios=bars,
-    )  # fmt: skip
+        len(bars), columns, figsize=size, layout="constrained", squeeze=False, height_ratios=bars
+    )
     for axes in grid.flat[len(data) :]:
         axes.set_visible(False)
     most = max(ns for rows in data.values() for _, ns in rows)
@@ -105,7 +113,7 @@ def draw_rivals(pyplot, data):
         for index, ns in enumerate(medians):
             axes.text(ns * 1.12, index, duration(ns), va="center", fontsize=8)
         axes.set(xscale="log", xlim=(20, most * 6), xlabel="time per call (log scale)")
-        axes.set_ylim(bars[number // 2] - 0.4, -0.6)  # bars of one height, also where they are few
+        axes.set_ylim(bars[number // columns] - 0.4, -0.6)  # bars of one height, also where they are few
         axes.set_title("\n".join(wrapped(text)), loc="left", fontsize=10, fontweight="bold")
         axes.tick_params(axis="y", length=0, labelsize=8)
         axes.xaxis.set_major_formatter(lambda ns, _: duration(ns))
@@ -172,6 +180,7 @@ def draw_memory(pyplot, data):
 
 
 PICTURES = {  # name: (runner whose results it shows, data, drawing)
+    "hot-key": ("rivals", hot_key_data, draw_rivals),
     "rivals": ("rivals", rivals_data, draw_rivals),
     "keys": ("ratios", keys_data, draw_keys),
     "latency": ("latency", latency_data, draw_latency),
