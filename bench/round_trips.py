@@ -16,7 +16,7 @@ import goblin
 from goblin.redis import RedisCounters
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-from redis_server import RedisServer  # noqa: E402
+from redis_server import RedisServer
 
 ROUNDS, CALLS = 7, 1_000
 

@@ -6,7 +6,7 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.datetime cimport import_datetime
 from libc.stdint cimport int64_t
 
-from goblin import errors
+from goblin import errors  # no-cython-lint: for the inline functions of _args.pxd
 from goblin._args cimport (
     NS_PER_MS, NS_PER_SECOND, Duration, Key, as_duration, as_expiry, as_int64, as_key, as_pattern, as_quota, as_value,
     count_of, judge_expiry,

@@ -349,7 +349,7 @@ def test_decorated_functions_say_what_becomes_of_them_without_the_store(store):
 @pytest.mark.parametrize("algorithm", ["fixed-window", "sliding-window", "gcra"])
 def test_limiter_on_a_server_shares_its_budget_with_the_sync_form(algorithm, redis_server):
     redis = pytest.importorskip("redis")
-    import redis.asyncio
+    import redis.asyncio  # noqa: F811
 
     from goblin.redis import RedisCounters
 
@@ -375,7 +375,7 @@ def test_limiter_on_a_server_shares_its_budget_with_the_sync_form(algorithm, red
 
 def test_waiters_on_a_server_who_are_cancelled_give_their_times_back(redis_server):
     redis = pytest.importorskip("redis")
-    import redis.asyncio
+    import redis.asyncio  # noqa: F811
 
     async def run(store):
         await store.clear()

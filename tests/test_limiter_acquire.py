@@ -281,10 +281,6 @@ def test_acquire_refund_gives_back_what_was_waited_for(algorithm, rig):
     assert limiter.peek("k").remaining == 2
 
 
-class Woken(Exception):
-    pass
-
-
 def test_acquire_whose_sleep_raises_spends_nothing(algorithm, rig):
     limiter = limiter_on(rig, "1/minute; 5/hour", algorithm)
     limiter.hit("k")

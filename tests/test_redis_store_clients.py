@@ -14,10 +14,10 @@ from redis_server import RedisServer, pause, skip_or_fail_if_missing
 from redis_stores import MS, SECOND, client, in_loop, store, twin  # noqa: F401 - fixtures
 
 redis = pytest.importorskip("redis")
-import redis.asyncio  # noqa: E402
+import redis.asyncio  # noqa: E402, F811
 
 valkey = pytest.importorskip("valkey")
-import valkey.asyncio  # noqa: E402
+import valkey.asyncio  # noqa: E402, F811
 
 # ---- kinds of clients
 
@@ -30,7 +30,7 @@ def test_client_of_either_library_is_taken_however_it_reads_replies(library, opt
         unix_socket_path=redis_server.socket, **options
     ) as client:  # noqa: F811
         client.flushall()
-        store = RedisCounters(client, prefix="ä:")  # noqa: F811
+        store = RedisCounters(client, prefix="ä:")
         assert [store.increx("k", 60), store.incrbound(b"\xff", 2**63 - 1, 2**63 - 1), store.ttl("k")] == [
             1,
             2**63 - 1,
@@ -168,10 +168,10 @@ def test_every_method_awaited_replies_as_the_other_does(redis_server, store):  #
         except Exception as error:
             return type(error), str(error)
 
-    replies = [settled(lambda: getattr(store, verb)(*args)) for verb, *args in calls]
+    replies = [settled(lambda verb=verb, args=args: getattr(store, verb)(*args)) for verb, *args in calls]
     store.clear()
 
-    async def run(store):  # noqa: F811
+    async def run(store):
         for (verb, *args), expected in zip(calls, replies, strict=True):
             try:
                 reply = await getattr(store, verb)(*args)

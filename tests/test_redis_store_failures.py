@@ -18,7 +18,7 @@ from redis_server import RedisServer, skip_or_fail_if_missing
 from redis_stores import SECOND, client, in_loop, store  # noqa: F401 - fixtures
 
 redis = pytest.importorskip("redis")
-import redis.asyncio  # noqa: E402
+import redis.asyncio  # noqa: E402, F811
 import redis.backoff  # noqa: E402
 import redis.retry  # noqa: E402
 
@@ -235,7 +235,7 @@ def test_reservation_whose_waiter_loses_the_server_is_not_told_a_verdict(client)
     store = RedisCounters(client, prefix="x:")  # noqa: F811
     limiter = RateLimiter("1/minute", store=store, algorithm="gcra", sleep=lambda seconds: lose(store))
 
-    def lose(store):  # noqa: F811
+    def lose(store):
         def fail(keys, args):
             raise redis.ConnectionError("gone")
 

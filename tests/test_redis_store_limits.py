@@ -93,8 +93,8 @@ class History:
         self.story.append(f"{self.twin.clock.now_ns}: {verb} {here} {cost}")
         arguments = (cost,) if verb == "refund" else ()
         given = [
-            getattr(store, verb)(stamps, *arguments)
-            for store, stamps in ((self.twin.redis, on_server), (self.twin.core, here))  # noqa: F402
+            getattr(one, verb)(stamps, *arguments)
+            for one, stamps in ((self.twin.redis, on_server), (self.twin.core, here))
         ]
         assert given[0] == given[1], "\n".join([f"{given}", *self.story[-30:]])
         self.seen.add((verb, given[0]))

@@ -134,7 +134,7 @@ class Calls:
             args[2], fits = convert.duration(seconds, "seconds")
             if not fits:
                 raise errors.bad_time("seconds", seconds)
-        time = lambda _: errors.bad_time("seconds", seconds)  # noqa: E731
+        time = lambda _: errors.bad_time("seconds", seconds)
         return Call("incrbound", [full_key], args, number, refused=-1, time=time)
 
     def _call_decrpos(self, key: object) -> Call[int]:
