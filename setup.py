@@ -47,7 +47,9 @@ MODULES = ["_clock", "_scan", "_reservations", "_decide", "_convert", "_core", "
 
 
 # A command's way from argument to record is a dozen small functions that share one structure; only as one piece of code
-# does it stay in registers. gcc's bounds are for larger functions. Others do not know these and do well without.
+# does it stay in registers. gcc's bounds are for larger functions. Others do not know these, and elsewhere they would only
+# make compiling five times as long.
+HOT = {"goblin._core", "goblin._decide"}
 INLINING = [
     "-finline-limit=1500", "--param=inline-unit-growth=200", "--param=large-function-growth=400",
     "--param=large-unit-insns=100000",
@@ -66,7 +68,6 @@ def c_settings():
         # Cython's C is full of unused parameters, casts of method pointers and half-written initialisers, by design.
         compile_args += ["-std=c11", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-unused-function"]
         compile_args += ["-Wno-cast-function-type", "-Wno-missing-field-initializers"]
-        compile_args += INLINING
         if switch("WERROR"):
             compile_args += ["-Werror"]
         if switch("SANITIZE"):
@@ -95,7 +96,11 @@ def extension(name, source):
     """A plain setuptools.Extension of a .pyx: cythonize() here would leave the .pyx out of the sdist."""
     # A change of any header or .pxd must rebuild every module that could include it; there are few, so all.
     headers = sorted(glob("goblin/*.h") + glob("goblin/*.pxd"))
-    module = Extension(name, [source], depends=headers, **c_settings())
+    settings = c_settings()
+    compiler = os.environ.get("CC") or sysconfig.get_config_var("CC") or ""
+    if name in HOT and "gcc" in compiler:
+        settings["extra_compile_args"] = INLINING + settings["extra_compile_args"]
+    module = Extension(name, [source], depends=headers, **settings)
     module.cython_directives = DIRECTIVES  # read by Cython's build_ext
     return module
 
