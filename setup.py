@@ -68,6 +68,11 @@ def c_settings():
         # Cython's C is full of unused parameters, casts of method pointers and half-written initialisers, by design.
         compile_args += ["-std=c11", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-unused-function"]
         compile_args += ["-Wno-cast-function-type", "-Wno-missing-field-initializers"]
+        # An environment's CFLAGS take the place of Python's own, -O3 and -DNDEBUG among them.
+        if "-O" not in os.environ.get("CFLAGS", "-O"):
+            compile_args += ["-O3"]
+        if "CFLAGS" in os.environ and not switch("DEBUG"):
+            macros.append(("NDEBUG", None))
         if switch("WERROR"):
             compile_args += ["-Werror"]
         if switch("SANITIZE"):
