@@ -34,7 +34,7 @@ LEFT_OUT = re.compile(
 # The same of single tests: words of their names, or of what is in their brackets.
 LEFT_OUT_NAMES = [
     "threads",  # under the tracer Python runs inside a step, and other threads get their turn there: it is not atomic
-    # Of the contract tests, those of the engines that are goblin's own. (Of "redis-store" too, once there is one.)
+    # Of the contract tests, those of the engines that are goblin's own.
     *("[model]", "[model-", "[redis]", "([redis- and not [redis-store)", "[valkey"),
     *("memory_stays_flat", "while_the_store_changes", "random_programs", "thousand_tasks"),
     *("test_d11_", "test_d14_", "test_d16_", "colliding_keys_take_the_time", "before_a_split", "before_a_chunk"),
